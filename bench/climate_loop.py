@@ -19,8 +19,7 @@ from growd.bus.messages import Quality
 from growd.config import Chamber, Config, Output, Sensor
 from growd.control.actuation import OutputActuator, SwitchActuator
 from growd.control.filters import Filter
-from growd.control.fresh_air import FreshAir
-from growd.control.lamp_share import LampShare
+from growd.control.loop_inputs import FreshAir, LampShare
 from growd.control.topics import CHANNEL_LEVELS, light_channels
 from growd.output_roles import ROLES
 from growd.variables import (

@@ -36,8 +36,6 @@ from growd.status.notices import with_names
 from growd.status.status_node import StatusNode
 from growd.variables import ACIDITY, HUMIDITY, TEMPERATURE
 from growd.wiring.loops import watched_loop
-from growd_hwsim.parameters import ChamberParameters
-from growd_hwsim.tank import TankParameters
 from support.clock import ManualClock
 from support.running import running
 
@@ -134,7 +132,9 @@ async def test_the_start_and_end_of_a_missed_set_point_are_reported(caplog):
         assert await on.is_quiet(MISSED_S - 30)
         on.loop.want(18_000)  # a step: the time starts again
         assert await on.is_quiet(MISSED_S)
+        assert (on.state, on.is_lasting) == ("missed", False)
         await on.misses("light_illuminance is 10", "its set point is 18000 lux", "the lamp is at full light")
+        assert (on.state, on.is_lasting) == ("missed", True)
         on.loop.want(8_000)
         await on.advance(120)
         assert on.problems == []
@@ -144,19 +144,41 @@ async def test_the_start_and_end_of_a_missed_set_point_are_reported(caplog):
     assert over == "e: light_illuminance is at its set point"
 
 
-async def test_daylight_above_the_set_point_is_the_reason():
-    async with light() as on:
-        on.loop.daylight = 9_000
-        on.loop.want(5_000)
-        await on.misses("light_illuminance is 9000 lux", "the lamp is dark", "daylight")
+def fail(on):
+    on.held = "the valve rests"
+    Health(on.loop.bus.node("lamp"), ENVIRONMENT, "light", on.loop.clock).failed("GPIO busy")
 
 
-async def test_an_interlock_that_holds_the_lamp_is_the_reason():
-    async with light() as on:
-        on.loop.hold.set(True)
-        on.held = Sentence("air_temperature is 37 degC", "interlock", interlock="e/light_over_temperature")
+def hold(on):
+    on.loop.hold.set(True)
+    on.held = Sentence("air_temperature is 37 degC", "interlock", interlock="e/light_over_temperature")
+
+
+@pytest.mark.parametrize(
+    ("lamp", "cause", "words"),
+    [
+        (
+            Lamp(),
+            lambda on: setattr(on.loop, "daylight", 9_000),
+            ("light_illuminance is 9000 lux", "the lamp is dark", "daylight"),
+        ),
+        (Lamp(), hold, ("light_illuminance is 0 lux", "its output is held (air_temperature is 37 degC)")),
+        (Lamp(strength=0.0), fail, ("its output light has failed (GPIO busy)",)),
+        *(
+            (
+                Lamp(),
+                lambda on, each=quality: setattr(on.loop, "quality", each),
+                ("light_illuminance is unknown", "its sensor has no valid reading"),
+            )
+            for quality in (Quality.FAULT, Quality.STALE)
+        ),
+    ],
+)
+async def test_the_cause_of_too_much_or_too_little_light_is_the_reason(lamp, cause, words):
+    async with light(lamp) as on:
+        cause(on)
         on.loop.want(5_000)
-        await on.misses("light_illuminance is 0 lux", "its output is held (air_temperature is 37 degC)")
+        await on.misses(*words)
 
 
 @pytest.mark.parametrize(
@@ -176,13 +198,6 @@ async def test_the_set_point_of_a_channel_is_the_reason(node, whose):
         )
 
 
-async def test_a_channel_with_a_set_point_of_full_light_is_not_the_reason():
-    async with light(Lamp(strength=0.1)) as on:
-        on.loop.bus.node("http").publisher(f"{ENVIRONMENT}/desired/light_intensity_red").publish(1.0)
-        on.loop.want(18_000)
-        await on.misses("the lamp is at full light")
-
-
 @pytest.mark.parametrize(("output", "level", "device"), [(VALVE, 0.0, "the valve"), (FAN, 1.0, "the fan")])
 async def test_the_set_point_of_the_valve_or_fan_is_the_reason(output, level, device):
     async with carbon_dioxide() as on:
@@ -190,15 +205,6 @@ async def test_the_set_point_of_the_valve_or_fan_is_the_reason(output, level, de
         on.loop.want(output, level)
         on.loop.want(CO2, 1000.0)
         await on.misses(f"ppm: {device} is held at {level:g} by the set point {output} by hand")
-
-
-async def test_a_failed_output_is_the_reason():
-    async with light(Lamp(strength=0.0)) as on:
-        on.held = "the valve rests"
-        health = Health(on.loop.bus.node("lamp"), ENVIRONMENT, "light", on.loop.clock)
-        health.failed("GPIO busy")
-        on.loop.want(5_000)
-        await on.misses("its output light has failed (GPIO busy)")
 
 
 async def test_the_time_starts_again_when_a_long_cause_ends():
@@ -232,15 +238,6 @@ async def test_an_intermittent_cause_does_not_hide_a_missed_set_point():
             on.held = Sentence("the lamp rests", "interlock", interlock="e/it") if minute % 3 == 0 else ""
             await on.advance(60)
         assert on.problems
-
-
-@pytest.mark.parametrize("quality", [Quality.FAULT, Quality.STALE])
-async def test_a_failed_sensor_is_the_reason(quality):
-    async with light() as on:
-        on.loop.want(5_000)
-        await on.advance(60)
-        on.loop.quality = quality
-        await on.misses("light_illuminance is unknown", "its sensor has no valid reading")
 
 
 async def test_a_switched_lamp_that_stays_dark_for_a_low_set_point_is_reported():
@@ -315,16 +312,6 @@ async def test_co2_that_rises_slowly_is_not_reported():
         assert on.loop.ppm < 1300
 
 
-async def test_too_much_co2_is_reported_only_with_a_fan():
-    for fan, reports in ((False, 0), (True, 1)):
-        async with carbon_dioxide(fan=fan) as on:
-            on.loop.want(CO2, 800.0)
-            parameters = on.loop.chamber.parameters
-            on.loop.chamber.parameters = replace(parameters, ambient_carbon_dioxide_ppm=1_200.0)
-            await on.advance(2 * SOON_S)
-            assert len(on.reported) == reports
-
-
 async def test_a_changed_set_point_is_judged_at_once():
     async with light() as on:
         on.loop.want(3_000)
@@ -335,15 +322,6 @@ async def test_a_changed_set_point_is_judged_at_once():
         assert (on.state, on.band) == ("settling", [8_100, 9_900])
         on.loop.want(None)
         assert (on.state, on.band) == ("idle", None)
-
-
-async def test_a_miss_lasts_when_it_is_a_problem():
-    async with light(Lamp(strength=0.5)) as on:
-        on.loop.want(18_000)
-        await on.advance(300)
-        assert (on.state, on.is_lasting) == ("missed", False)
-        await on.advance(SOON_S)
-        assert (on.state, on.is_lasting) == ("missed", True)
 
 
 class ByHand:
@@ -455,18 +433,6 @@ class TestReasons:
 
 class TestLoopsOfAChamber:
     """Loops as a chamber is configured, whose controllers work."""
-
-    @pytest.mark.parametrize(
-        ("start", "name", "lowers", "words"),
-        [(4.5, "nutrient_ph_down", True, "no output raises it"), (7.5, "nutrient_ph_up", False, "lowers it")],
-    )
-    async def test_a_ph_that_no_output_can_move_back_is_missed(self, start, name, lowers, words):
-        parameters = ChamberParameters(tank=TankParameters(start_potential_hydrogen=start))
-        pump = output(name, ACIDITY, lowers=lowers, flow_ml_min=30.0)
-        async with chamber_of([ACIDITY], [pump], parameters) as (loop, problems):
-            loop.want(ACIDITY, 5.8)
-            await loop.clock.advance(MISSED_S + 60)
-            assert f"{words}: adjust it by hand" in problems(ACIDITY)
 
     async def test_carbon_dioxide_that_stays_with_a_closed_valve_names_the_valve(self):
         outputs = [output(VALVE, CO2), output(FAN, CO2, lowers=True)]

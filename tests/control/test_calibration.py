@@ -15,7 +15,7 @@ from growd.config import Config, InterlockOptions, Light, Output, Sensor
 from growd.control.calibration import UNKNOWN, Calibration, Correction, steady_reading
 from growd_hwsim.chips.scd30 import SimulatedScd30
 from growd_hwsim.faults import Fault
-from support.memory import ShortMemory
+from support.memory import ShortMemory, SlowMemory
 from support.rig import rigged
 
 SCD30 = Sensor(name="air", kind="scd30")
@@ -66,10 +66,7 @@ class Stage:
 
     async def calibrate(self, reference=None, service="calibrate"):
         arguments = {} if reference is None else {"reference": reference}
-        call = self.bus.services.get(f"environment_1/samplers/air/{service}").call(arguments)
-        task = asyncio.create_task(call)
-        await self.clock.until(task.done, within=5)
-        answer = task.result()
+        answer = await self.rig.call(f"samplers/air/{service}", arguments)
         return "" if answer["success"] else answer["message"]
 
 
@@ -244,19 +241,6 @@ async def test_calibrations_have_a_limit_which_is_assumed_if_their_record_is_los
         await on.advance(60)
         assert not on.has_tripped
         assert on.problems == []
-
-
-class SlowMemory(ShortMemory):
-    """A memory that waits for `answers`."""
-
-    def __init__(self):
-        super().__init__()
-        self.answers = asyncio.Event()
-        self.answers.set()
-
-    async def save_state(self, key, value):
-        await self.answers.wait()
-        await super().save_state(key, value)
 
 
 async def test_a_calibration_that_is_being_saved_refuses_others_and_an_open_valve():

@@ -131,11 +131,11 @@ class Life:
         reference = (
             400 if last is None or last.value is None else min(2_000, max(400, int(share * last.value)))
         )
-        await self.call("samplers/air/calibrate", [reference])
+        await self.rig.call("samplers/air/calibrate", [reference])
         await self.advance(125)
 
     async def reset(self):
-        await self.call("interlocks/no_rise_after_dose/reset", [])
+        await self.rig.call("interlocks/no_rise_after_dose/reset", [])
 
     async def set(self, name, value):
         try:
@@ -145,11 +145,6 @@ class Life:
             task.result()
         except BusError:
             pass
-
-    async def call(self, service, arguments):
-        task = asyncio.create_task(self.rig.bus.services.get(f"environment_1/{service}").call(arguments))
-        await self.rig.clock.until(task.done, within=5)
-        task.result()
 
 
 ENDS = ("restart", "kill")

@@ -105,31 +105,6 @@ async def test_without_a_light_sensor_the_command_is_feed_forward_only():
         assert bus.topics.get(f"e/commanded/{LUX}").last.value == pytest.approx(0.4)
 
 
-async def test_a_set_point_of_0_lux_is_dark(rig):
-    rig.publish(f"desired/{LUX}", 0.0)
-    await rig.measure(0.0, 100)
-    assert rig.commanded().last.value == 0.0
-
-
-async def test_parameters_take_effect_at_once(rig):
-    rig.publish(f"desired/{LUX}", 8000.0)
-    await rig.bus.parameters.set("e/controllers/light_illuminance/full_scale", 10_000)
-    await rig.clock.advance(1)
-    assert rig.commanded().last.value == pytest.approx(0.8)
-
-
-async def test_an_override_holds_until_its_time_ends(rig):
-    rig.publish(f"desired/{LUX}", 8000.0)
-    await rig.clock.settle()
-    rig.publish(f"commanded/{LUX}", 0.7)
-    for _ in range(599):
-        await rig.clock.advance(1)
-        assert rig.commanded().last.value == 0.7
-        assert rig.commanded().last.node == "e/controllers/light_illuminance"
-    await rig.clock.advance(2)
-    assert rig.commanded().last.value == pytest.approx(0.4)
-
-
 async def test_an_override_with_a_length_is_a_dose(rig):
     rig.node.publisher(f"e/commanded/{LUX}").publish(0.7, valid_s=2.5)
     await rig.clock.advance(1)
@@ -241,22 +216,6 @@ async def test_the_remaining_time_of_an_override_is_a_read_only_parameter(rig):
     rig.publish(f"commanded/{LUX}", None, Quality.STALE)
     await rig.clock.advance(1)
     assert rig.bus.parameters.get(left) == 0
-
-
-async def test_a_curve_gives_the_level_for_an_illuminance(rig):
-    rig.publish(f"desired/{LUX}", 3_000.0)
-    await rig.bus.parameters.set(f"e/controllers/{LUX}/curve", [[0.5, 2_000], [1, 10_000]])
-    await rig.clock.advance(1)
-    assert rig.commanded().last.value == pytest.approx(0.5625)
-    await rig.bus.parameters.set(f"e/controllers/{LUX}/curve", [])
-    await rig.clock.advance(1)
-    assert rig.commanded().last.value == pytest.approx(0.15)
-
-
-async def test_an_invalid_curve_is_refused(rig):
-    with pytest.raises(ValueError, match="pairs"):
-        await rig.bus.parameters.set(f"e/controllers/{LUX}/curve", [[0.5, 3], [1, 2]])
-    assert rig.bus.parameters.get(f"e/controllers/{LUX}/curve") == []
 
 
 @pytest.mark.parametrize("what_the_lamp_does", ["ramp", "held", "fails"])

@@ -48,12 +48,6 @@ def test_clients_cannot_publish_the_start_or_end_of_a_recipe(bus):
             bus.node(f"client of {topic}").publish_arguments(f"e/{topic}", ["basil"])
 
 
-def test_a_second_declaration_changes_nothing(bus):
-    before = bus.topics.names()
-    declare_environment(bus, "e", ["air_carbon_dioxide"])
-    assert bus.topics.names() == before
-
-
 @pytest.mark.parametrize(
     ("topic", "arguments", "sentence"),
     [

@@ -6,13 +6,14 @@ import asyncio
 import logging
 import time
 from contextlib import asynccontextmanager
+from copy import deepcopy
 
 import pytest
 from msgspec.structs import replace
 
 from growd.bus.errors import InvalidValueError, NotOpenError
 from growd.bus.messages import Quality
-from growd.config import ChamberOptions, Config, Light, Output, Sensor
+from growd.config import Config, Light, Output, Sensor
 from growd.status.status_node import StatusNode
 from growd_cli.status_table import report
 from growd_hwsim.faults import Fault
@@ -98,10 +99,6 @@ class TestCarbonDioxideCeiling:
             await on.until(lambda: on.has_tripped(f"{CO2}_unknown"), 10)
             with pytest.raises(NotOpenError, match="environment_1/samplers/air"):
                 on.people["client"].publish_arguments(f"environment_1/raw/{CO2}", [500])
-            for _ in range(20):
-                on.command("client", VALVE_ON, 1)
-                await on.clock.advance(1.0)
-            assert not on.is_on(VALVE)
 
 
 class TestValveOpenTooLong:
@@ -175,15 +172,13 @@ class TestDosePerHour:
             await on.clock.advance(KNOWN_S)
             on.want(VALVE_ON, 1)
             await on.clock.advance(100.0)
-            at_the_kill = ShortMemory()
-            at_the_kill.texts = memory.texts.copy()
+            at_the_kill = deepcopy(memory)
         assert memory.saves < 15  # not one for each dose
         async with stage(chamber(interlock=self.LIMITS), at_the_kill if is_killed else memory) as on:
             await on.clock.advance(KNOWN_S)
             on.want(VALVE_ON, 1)
             await on.until(lambda: on.is_on(VALVE), 5)
-            took = await on.until(lambda: on.has_tripped(self.NAME), 40)
-            assert took <= 22
+            assert await on.until(lambda: on.has_tripped(self.NAME), 40) <= 22
 
     async def test_many_restarts_give_no_second_dose(self):
         memory, opened = ShortMemory(), 0.0
@@ -278,14 +273,6 @@ class TestNoRiseAfterDose:
             await on.clock.advance(1_000)
             assert on.has_tripped(self.NAME)
 
-    async def test_an_open_door_trips_it(self):
-        async with stage(chamber(interlock=self.LIMITS)) as on:
-            await on.clock.advance(KNOWN_S)
-            on.want(VALVE_ON, 1)
-            await on.until(lambda: on.air().carbon_dioxide_ppm > 1_000, 200)
-            on.machine.chamber.set_door(is_open=True)
-            await on.until(lambda: on.has_tripped(self.NAME), 600)
-
     async def test_the_reason_names_a_fan_that_ran(self):
         async with stage(chamber(interlock=self.LIMITS)) as on:
             on.change(valve_flow_l_min=0.0)
@@ -327,8 +314,7 @@ class TestNoRiseAfterDose:
         memory = ShortMemory()
         async with self.tripped(memory) as on:
             await on.clock.advance(1.0)
-            at_the_kill = ShortMemory()
-            at_the_kill.texts = memory.texts.copy()
+            at_the_kill = deepcopy(memory)
         async with stage(chamber(interlock=self.LIMITS), at_the_kill if is_killed else memory) as on:
             on.want(VALVE_ON, 1)
             await on.clock.advance(60)
@@ -561,23 +547,3 @@ class TestReports:
             await on.clock.advance(100)
         assert published == []
         assert "interlock" not in caplog.text
-
-    async def test_interlocks_without_an_output_do_not_exist(self):
-        async with stage(chamber(LUX, relays=(), light=LAMP)) as on:
-            await on.clock.advance(1)
-            names = [
-                each["name"]
-                for each in on.bus.find_node("environment_1/interlocks").information()["interlocks"]
-            ]
-            assert names == ["environment_1/interlocks/light_hours"]
-
-    async def test_each_environment_has_its_own_interlocks(self):
-        shelf = ChamberOptions(
-            sensor=(replace(AIR, bus=4),), output=(replace(VALVE, pin=22),), interlock=UNHINDERED
-        )
-        async with stage(replace(chamber(), chamber={"shelf": shelf})) as on:
-            await on.clock.advance(KNOWN_S)
-            on.machine.faults.inject(Fault("absent", "i2c-1"))
-            await on.clock.advance(20)
-            assert on.has_tripped(f"{CO2}_unknown")
-            assert not on.bus.topics.get(f"shelf/interlocks/{CO2}_unknown").last.value["tripped"]

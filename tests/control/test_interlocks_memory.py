@@ -17,37 +17,10 @@ from growd.control.topics import declare_environment
 from growd.runtime.worker import WorkerError
 from growd.variables import CARBON_DIOXIDE, VALVE
 from support.clock import ManualClock
-from support.memory import ShortMemory
+from support.memory import ShortMemory, SlowMemory
 
-NAME = "no_rise_after_dose"
+NAME, KEY = "no_rise_after_dose", "e/interlocks"
 ERRORS = pytest.mark.parametrize("error", [OSError("disk full"), WorkerError("the worker is closed")])
-
-
-class SlowMemory(ShortMemory):
-    """A memory that waits for `answers`, and may fail then. `error` fails reading too."""
-
-    def __init__(self):
-        super().__init__()
-        self.answers = asyncio.Event()
-        self.answers.set()
-        self.error = None
-        self.written = []
-
-    async def state(self, key, default=None):
-        if self.error:
-            raise self.error
-        return await super().state(key, default)
-
-    async def save_state(self, key, value):
-        await self.answers.wait()
-        if self.error:
-            raise self.error
-        await super().save_state(key, value)
-        self.written.append(self.text)
-
-    @property
-    def text(self):
-        return self.texts["e/interlocks"]
 
 
 class Scene:
@@ -106,7 +79,7 @@ async def tripped(**options):
     async with Scene(SlowMemory(), **options).running() as scene:
         await scene.dosed(200)
         assert scene.has_tripped()
-        assert "did not rise" in scene.memory.text
+        assert "did not rise" in scene.memory.texts[KEY]
         yield scene
 
 
@@ -119,7 +92,7 @@ async def test_a_reset_releases_nothing_before_it_is_saved(error):
         await scene.clock.advance(3)
         assert not scene.may_open()
         assert scene.has_tripped()
-        scene.memory.error = error
+        scene.memory.error, scene.memory.fails = error, True
         scene.memory.answers.set()
         await scene.clock.advance(3)
         assert not scene.may_open()
@@ -140,7 +113,7 @@ async def test_a_reset_finishes_after_its_caller_is_cancelled():
         await scene.clock.advance(1)
         assert call.cancelled()
         assert scene.may_open()
-        assert "did not rise" not in scene.memory.text
+        assert "did not rise" not in scene.memory.texts[KEY]
 
 
 async def test_no_save_during_a_reset_undoes_it():
@@ -159,25 +132,25 @@ async def test_no_save_during_a_reset_undoes_it():
 @ERRORS
 async def test_a_state_that_a_failed_reset_did_not_save_is_saved_later(error):
     async with tripped(dose_s=1_000.0) as scene:
-        saved = scene.memory.text
+        saved = scene.memory.texts[KEY]
         scene.memory.answers.clear()
         await scene.dosed(60)  # too little to be saved
         call = scene.reset()
         await scene.clock.advance(1)
-        scene.memory.error = error
+        scene.memory.error, scene.memory.fails = error, True
         scene.memory.answers.set()
         assert not (await call)["success"]
-        scene.memory.error = None
-        assert scene.memory.text == saved
+        scene.memory.fails = False
+        assert scene.memory.texts[KEY] == saved
         await scene.dosed(30)
         await scene.clock.advance(2)
-        assert scene.memory.text != saved
+        assert scene.memory.texts[KEY] != saved
 
 
 @ERRORS
 async def test_a_failing_memory_is_tried_again(error, caplog):
     memory = SlowMemory()
-    memory.error = error
+    memory.error, memory.fails = error, True
     async with Scene(memory).running() as scene:
         scene.air.publish(420.0)
         await scene.clock.advance(RETRY_S)
@@ -186,19 +159,19 @@ async def test_a_failing_memory_is_tried_again(error, caplog):
         assert (state["tripped"], state["needs_reset"]) == (True, False)  # a reset is not possible now
         assert state["reason"] == f"the state before the start cannot be read: {error}"
         assert caplog.text.count(f"{NAME} has tripped: the state before") == 1
-        memory.error = None
+        memory.fails = False
         await scene.clock.advance(RETRY_S)
         assert scene.may_open()
-        saves, memory.error = memory.saves, error
+        saves, memory.fails = memory.saves, True
         await scene.dosed(200)
         assert memory.saves == saves
         (problem,) = scene.interlocks.node.details()["problems"]
         assert (problem["code"], problem["fields"]["reason"]) == ("interlocks_not_saved", str(error))
-        memory.error = None
+        memory.fails = False
         await scene.clock.advance(RETRY_S + 2)
         assert memory.saves == saves + 1
         assert scene.interlocks.node.details()["problems"] == []
-        memory.error = error
+        memory.error, memory.fails = error, True
         await scene.interlocks.close()
     assert caplog.text.count(f"cannot save the state: {error}") == 2  # once while it ran, once at the end
 

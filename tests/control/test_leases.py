@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from math import inf
 
@@ -13,7 +14,7 @@ from growd.bus.messages import Quality
 from growd.control.actuation import GivenDose, OutputActuator
 from growd.control.dose_accounts import DoseAccounts
 from growd.control.interlocks.on_times import OnTimes, RollingDose
-from growd.control.output_control import Demand, OutputController
+from growd.control.output_control import SAME_END_S, Demand, OutputController
 from growd.control.topics import declare_environment
 from growd.output_roles import HARMFUL, Lease
 from growd.runtime.worker import Worker
@@ -184,12 +185,39 @@ async def test_a_command_that_comes_during_a_write_is_written_next(rig):
     assert sum(rig.on_times()) == pytest.approx(4.0, abs=0.1)
 
 
-async def test_a_demand_for_a_dose_becomes_a_command_of_its_length():
+@asynccontextmanager
+async def demanding(minimum_on_s):
+    """A pump with its controller, and the demand of a loop for it."""
     rig = Rig()
     loop = rig.bus.node("loop").publisher("e/commanded/water_potential_hydrogen")
     demand = Demand("water_potential_hydrogen", raises=False)
-    controller = OutputController(rig.bus, "e", ACID, [demand], minimum_on_s=0.5, minimum_off_s=0.5)
+    controller = OutputController(rig.bus, "e", ACID, [demand], minimum_on_s=minimum_on_s, minimum_off_s=0.5)
     async with running(rig.clock, controller, rig.actuator):
+        yield rig, loop
+    await rig.worker.close()
+
+
+@pytest.mark.parametrize(("waited_s", "length_s"), [(0.0, 3.0), (0.2, 3.0), (1.0, 2.25)])
+async def test_a_dose_keeps_its_length_although_its_message_has_waited_for_a_moment(waited_s, length_s):
+    async with demanding(0.1) as (rig, loop):
+        loop.publish(-1.0, time=rig.clock.time() - waited_s, valid_s=3.0)
+        await rig.clock.settle()
+        last = rig.bus.topics.get(f"e/commanded/{ACID}").last
+        assert (last.value, last.valid_s) == (1.0, pytest.approx(length_s))
+
+
+async def test_a_dose_ends_once_although_the_messages_of_its_loop_wait_for_different_times():
+    async with demanding(0.1) as (rig, loop):
+        loop.publish(-1.0, time=rig.clock.time() - SAME_END_S, valid_s=3.0)
+        await rig.clock.settle()
+        await rig.clock.advance(1.0)
+        loop.publish(-1.0, valid_s=2.0 - SAME_END_S)
+        await rig.clock.settle()
+        assert rig.bus.topics.get(f"e/commanded/{ACID}").last.valid_s == pytest.approx(2.0)
+
+
+async def test_a_demand_for_a_dose_becomes_a_command_of_its_length():
+    async with demanding(0.5) as (rig, loop):
         loop.publish(-1.0, valid_s=2.33)
         await rig.clock.advance(1)
         loop.publish(-1.0, valid_s=1.33)
@@ -198,7 +226,6 @@ async def test_a_demand_for_a_dose_becomes_a_command_of_its_length():
         await rig.clock.advance(5)
         loop.publish(-1.0, valid_s=0.2)  # shorter than the pump may be on
         await rig.clock.advance(3)
-    await rig.worker.close()
     assert rig.on_times() == [2.33, 0.5]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from closed_loop import Lamp, LightLoop
 
-from growd.bus.messages import Quality
-
 SETTLED_S = 300
 
 
@@ -42,19 +40,6 @@ async def test_the_lamp_adds_to_changing_daylight():
             assert loop.lux == pytest.approx(max(8_000, daylight), rel=0.05)
 
 
-async def test_daylight_before_the_set_point_is_subtracted_at_once():
-    loop = LightLoop(Lamp(ramp_s=0))
-    loop.daylight = 5_000
-    async with loop.running():
-        await loop.clock.advance(60)
-        loop.want(8_000)
-        await loop.clock.advance(2)
-        assert loop.lux == pytest.approx(8_000, rel=0.05)
-        loop.want(4_000)
-        await loop.clock.advance(2)
-        assert loop.level == 0
-
-
 async def test_a_ramp_of_the_set_point_is_followed():
     loop = LightLoop(Lamp())
     async with loop.running():
@@ -76,18 +61,6 @@ async def test_the_trim_does_not_wind_up_while_an_interlock_holds_the_lamp():
         loop.hold.set(False)
         await loop.clock.advance(10)
         assert loop.lux == pytest.approx(8_000, rel=0.05)
-
-
-@pytest.mark.parametrize("quality", [Quality.FAULT, Quality.STALE, Quality.WARM_UP])
-async def test_without_a_valid_reading_the_lamp_gives_the_set_point_by_itself(quality):
-    loop = LightLoop(Lamp())
-    loop.daylight = 5_000
-    async with loop.running():
-        loop.want(8_000)
-        await loop.clock.advance(SETTLED_S)
-        loop.quality = quality
-        await loop.clock.advance(60)
-        assert loop.lux - loop.daylight == pytest.approx(8_000, rel=0.05)
 
 
 async def test_a_lamp_at_its_minimum_does_not_blink():

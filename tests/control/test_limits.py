@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from growd.control.interlocks.conditions import Threshold, WhileBeyond
 from growd.control.interlocks.exclusions import JOIN_S, MixingPause
-from growd.control.interlocks.limits import Use, UseLimit
+from growd.control.interlocks.limits import Use, UseLimit, Words
 from growd.control.interlocks.on_times import OnTimes
-from growd.control.interlocks.words import Words
 
 PUMP = "nutrient_a"
 
@@ -14,16 +13,6 @@ PUMP = "nutrient_a"
 def use_limit(times, limit=100.0):
     use = Use(times.total, "{:.0f} s".format)
     return UseLimit("limit", [PUMP], times, use=use, limit=limit, words=Words("pump"))
-
-
-def test_a_limit_holds_until_its_saved_state_is_read():
-    limit = use_limit(OnTimes())
-    limit.update(1.0, 1.0)
-    assert limit.reason
-    assert limit.hold(PUMP, 1.0, 0.0) == 0.0
-    limit.restore([], 1.0, 0.0, was_clean=True)
-    limit.update(2.0, 2.0)
-    assert not limit.reason
 
 
 def saved(limit, now):

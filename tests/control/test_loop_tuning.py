@@ -29,9 +29,6 @@ class Tuned(ClimateLoop):
     def parameter(self, name):
         return self.bus.parameters.get(f"{self.name}/{name}")
 
-    def publish(self, topic, value):
-        self.bus.node("hand").publisher(f"{ENVIRONMENT}/{topic}").publish(value)
-
     async def until_over(self):
         for _ in range(400):
             await self.clock.advance(10)
@@ -92,40 +89,3 @@ async def test_a_heater_without_effect_fails_the_autotune_and_changes_nothing():
         assert result["state"] == "failed"
         assert "rose by only" in result["message"]
         assert (loop.parameter("kp"), loop.parameter("ti")) == (0.3, 600.0)
-
-
-@pytest.mark.parametrize(
-    ("disturb", "words"),
-    [
-        (lambda loop: loop.want(TEMPERATURE, 25.0), "air_temperature has a set point"),
-        (lambda loop: loop.want("air_heater", 0.0), "the heater has a set point"),
-        (lambda loop: loop.publish("commanded/air_heater", 0.0), "the heater has an override"),
-        (lambda loop: loop.publish("commanded/air_temperature", 0.0), "air_temperature has an override"),
-        (lambda loop: setattr(loop.interlocks, "reason", "it is too hot"), "it is too hot"),
-        (lambda loop: loop.publish("commanded/air_cooler", 1.0), "the cooler has an override"),
-    ],
-)
-@pytest.mark.parametrize("is_running", [False, True])
-async def test_what_disturbs_an_autotune_refuses_or_ends_it(disturb, words, is_running):
-    async with tuned(TEMPERATURE, [HEATER, COOLER]) as loop:
-        if is_running:
-            assert (await loop.ask())["success"]
-            await loop.clock.advance(100)
-        disturb(loop)
-        await loop.clock.advance(3)
-        if is_running:
-            result = await loop.until_over()
-            assert result["state"] == "failed"
-            assert words in result["message"]
-        else:
-            answer = await loop.ask()
-            assert not answer["success"]
-            assert words in answer["message"]
-        assert loop.parameter("kp") == 0.3
-
-
-async def test_experiments_exclude_each_other():
-    async with tuned(TEMPERATURE, [HEATER]) as loop:
-        loop.other_experiment = "the calibration of the lamp"
-        answer = await loop.ask()
-        assert "the calibration of the lamp is running" in answer["message"]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import pytest
 from climate_loop import ENVIRONMENT, ClimateLoop, climate_config, output
 
 from growd.config import Light
 from growd.config.loops import LoopOptions
-from growd.control.loop import LoopController
 from growd.control.loop_laws import DRIFTS_S, TURN_S, DosePlan, Hysteresis
 from growd.loops import LOOPS
 from growd.variables import (
@@ -86,20 +84,6 @@ async def test_night_after_a_day_of_cooling_is_heated():
         loop.light(0.0)
         await loop.clock.advance(1_800)
         assert mean(await course(loop, TEMPERATURE, 1_800)) == pytest.approx(24.0, abs=0.3)
-
-
-async def test_a_held_heater_does_not_wind_up():
-    overshoots = []
-    for held_s in (0, 3_600):
-        loop = ClimateLoop(climate_config([TEMPERATURE], [HEATER]))
-        async with loop.running():
-            loop.want(TEMPERATURE, 26.0)
-            loop.holds["air_heater"].set(True)
-            await loop.clock.advance(held_s + 60)
-            assert loop.command(TEMPERATURE) > 0.9 or held_s
-            loop.holds["air_heater"].set(False)
-            overshoots.append(max(await course(loop, TEMPERATURE, 1_800)) - 26.0)
-    assert overshoots[1] < overshoots[0] + 0.3
 
 
 async def test_the_gains_of_the_night_hold_while_the_lamp_is_dark():
@@ -284,19 +268,6 @@ async def test_a_sensor_that_fails_ends_the_dose():
         assert loop.on_s("nutrient_a") == given  # it has to mix first
 
 
-async def test_nothing_is_commanded_when_the_measured_value_is_old():
-    loop = ClimateLoop(climate_config([HUMIDITY], [HUMIDIFIER]), others=lambda _: [])
-    controller = LoopController(loop.bus, ENVIRONMENT, HUMIDITY, raises=["air_humidifier"])
-    loop.parts = [controller]
-    async with loop.running():
-        loop.bus.node("filter").publisher(f"{ENVIRONMENT}/measured/{HUMIDITY}").publish(50.0)
-        loop.want(HUMIDITY, 70.0)
-        await loop.clock.advance(29)
-        assert loop.command(HUMIDITY) > 0.5
-        await loop.clock.advance(3)
-        assert math.isnan(loop.command(HUMIDITY))
-
-
 @pytest.mark.parametrize("ml_per_unit_litre", [None, 0.5])
 async def test_soft_water_does_not_get_too_much_acid_at_once(ml_per_unit_litre):
     """Soft water takes 0.15 ml for each litre and unit here, so 0.5 ml is three times too much."""
@@ -356,15 +327,6 @@ async def test_nutrients_reach_their_conductivity_and_water_lowers_it():
         await loop.clock.advance(2 * 3_600)
         assert loop.true(CONDUCTIVITY) == pytest.approx(1.4, abs=0.1)
         assert loop.on_s("nutrient_a") == loop.on_s("nutrient_b") > 0
-
-
-async def test_water_is_filled_up_to_its_level():
-    loop = ClimateLoop(climate_config([WATER_LEVEL], [output("water_fill", WATER_LEVEL)]), tank(l=10.0))
-    async with loop.running():
-        loop.want(WATER_LEVEL, 80.0)
-        await loop.clock.advance(1_800)
-        assert loop.true(WATER_LEVEL) == pytest.approx(80.0, abs=5)
-        assert loop.starts["water_fill"] <= 2
 
 
 @pytest.mark.parametrize(("overshoot_goes", "demand"), [(False, -1.0), (True, 0.0)])

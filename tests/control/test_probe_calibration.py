@@ -14,19 +14,8 @@ EC = Sensor(name="ec", kind="ezo_ec", bus=3)
 
 
 async def call(rig: Rig, service: str, **arguments: float) -> tuple[bool, str]:
-    name = f"environment_1/samplers/{service}"
-    answering = rig.bus.services.get(name).call(arguments or None, "grower")
-    answer = await _while_time_passes(rig, answering)
+    answer = await rig.call(f"samplers/{service}", arguments or None, "grower")
     return answer["success"], answer["message"]
-
-
-async def _while_time_passes(rig: Rig, answering):
-    import asyncio  # noqa: PLC0415
-
-    task = asyncio.ensure_future(answering)
-    while not task.done():
-        await rig.clock.advance(1)
-    return task.result()
 
 
 def waiting(rig: Rig, device: str, name: str) -> dict:

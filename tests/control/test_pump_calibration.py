@@ -14,6 +14,7 @@ from growd.config.loops import LoopOptions
 from growd.control.pump_calibration import IDLE_S, PLAN
 from growd.host.hold import Hold, Holder, save_hold
 from growd_hwsim.faults import Fault
+from support.memory import ShortRecords
 from support.rig import rigged
 
 PH = "water_potential_hydrogen"
@@ -31,29 +32,6 @@ BASE = pump("base", "nutrient_ph_up", 6, direction="raises")
 BLIND = replaced(ACID, drives=(), needs="")  # without a probe, whose limits hold it by hand
 
 
-class Keeper:
-    """Keeps records, and refuses while it has a fault."""
-
-    def __init__(self):
-        self.records, self.state, self.fails = [], {}, ""
-
-    async def saved(self, _environment):
-        self._refuse()
-        return self.state
-
-    async def save(self, _environment, state):
-        self.state = state
-
-    async def keep(self, _environment, record, state):
-        self._refuse()
-        self.records.append(record)
-        self.state = state
-
-    def _refuse(self):
-        if self.fails:
-            raise OSError(self.fails)
-
-
 class Stage:
     def __init__(self, rig):
         self.rig = rig
@@ -62,10 +40,7 @@ class Stage:
         chamber.parameters = replace(chamber.parameters, tank=tank)
 
     async def call(self, name, **arguments):
-        service = self.rig.bus.services.get(f"environment_1/pump_calibration/{name}")
-        task = asyncio.ensure_future(service.call(arguments, "grower"))
-        await self.rig.clock.until(task.done, within=5)
-        return task.result()
+        return await self.rig.call(f"pump_calibration/{name}", arguments, "grower")
 
     async def done(self, name, **arguments):
         answer = await self.call(name, **arguments)
@@ -122,7 +97,7 @@ class Stage:
 @asynccontextmanager
 async def stage(keeper=None, data=None, outputs=(ACID, BASE), sensor=(PROBE,), **options):
     config = Config(sensor=sensor, output=outputs, light=Light(enabled=False), **options)
-    async with rigged(config, data=data, records=keeper or Keeper()) as rig:
+    async with rigged(config, data=data, records=keeper or ShortRecords()) as rig:
         rig.bus.node("client")
         if rig.hold is not None:
             await rig.hold.read()
@@ -133,7 +108,7 @@ async def stage(keeper=None, data=None, outputs=(ACID, BASE), sensor=(PROBE,), *
 
 async def test_the_flow_and_the_dead_time_of_a_pump_are_found_and_used():
     """It is configured with 100 ml/min, and gives 80 ml/min after 0.3 s."""
-    keeper = Keeper()
+    keeper = ShortRecords()
     async with stage(keeper) as on:
         began = on.rig.machine.chamber.water().potential_hydrogen
         message = await on.calibrate()
@@ -188,18 +163,8 @@ async def test_the_limits_of_volume_count_what_the_pump_really_gives():
         assert on.rig.last("interlocks/acid_ml_per_hour").value["tripped"]
 
 
-async def test_a_set_point_in_ml_per_hour_is_given():
-    limits = InterlockOptions(mixing_pause_s=0, dosing_ml_per_hour=1_000, dosing_ml_per_day=1_000)
-    async with stage(sensor=(), outputs=(BLIND,), interlock=limits) as on:
-        await on.calibrate()
-        on.rig.machine.chamber.collect("ph_down")
-        on.command("desired/nutrient_ph_down", 240)
-        await on.rig.clock.advance(1_800)
-        assert on.rig.machine.chamber.collected_ml() == pytest.approx(120, abs=6)
-
-
 async def test_a_calibration_outlasts_a_restart_and_a_session_does_not():
-    keeper = Keeper()
+    keeper = ShortRecords()
     async with stage(keeper) as on:
         await on.calibrate()
         await on.done("begin", pump="base")
@@ -214,7 +179,7 @@ async def test_a_calibration_outlasts_a_restart_and_a_session_does_not():
 
 
 async def test_another_flow_in_the_configuration_ends_the_calibration():
-    keeper = Keeper()
+    keeper = ShortRecords()
     async with stage(keeper) as on:
         await on.calibrate()
     async with stage(keeper, outputs=(replaced(ACID, flow_ml_min=30.0), BASE)) as on:
@@ -222,7 +187,7 @@ async def test_another_flow_in_the_configuration_ends_the_calibration():
 
 
 async def test_dosing_pumps_wait_until_the_calibrations_are_read():
-    keeper = Keeper()
+    keeper = ShortRecords()
     keeper.fails = "the disk does not answer"
     async with stage(keeper) as on:
         on.command("commanded/nutrient_ph_down", 1.0)
@@ -311,7 +276,7 @@ async def test_doses_into_the_cylinder_do_not_count_as_doses_without_effect():
 async def test_a_pump_is_calibrated_before_the_tank_is_filled():
     low = Sensor(name="low", kind="topic", variable="water_level_low", stale_after_s=600)
     config = Config(sensor=(PROBE, low), output=(ACID,), light=Light(enabled=False))
-    async with rigged(config, records=Keeper()) as rig:
+    async with rigged(config, records=ShortRecords()) as rig:
         client = rig.bus.node("client")
         on = Stage(rig)
         client.publish_arguments("environment_1/posted/low", [1])
@@ -339,7 +304,7 @@ async def test_a_hold_ends_a_dose_and_refuses_the_next(tmp_path):
 
 @pytest.mark.parametrize("ends", ["cancel", "idle"])
 async def test_a_session_ends_without_a_change(ends):
-    keeper = Keeper()
+    keeper = ShortRecords()
     async with stage(keeper) as on:
         await on.done("begin", pump="acid")
         for _ in PLAN:
@@ -355,6 +320,16 @@ async def test_a_session_ends_without_a_change(ends):
         assert not on.is_on()
         assert (on.flow()["ml_min"], keeper.records) == (100, [])
         assert "no pump is being calibrated" in await on.refused("save")
+
+
+async def test_an_error_in_a_dose_ends_the_session(monkeypatch):
+    async with stage() as on:
+        await on.done("begin", pump="acid")
+        monkeypatch.setattr("growd.control.pump_calibration.PumpCalibration._run_pump", None)
+        await on.done("dose", seconds=1)
+        await on.rig.clock.advance(3)
+        assert on.session is None
+        assert on.held_by("nutrient_ph_up") == ""
 
 
 async def test_what_is_asked_at_the_wrong_time_is_refused():
@@ -375,7 +350,7 @@ async def test_what_is_asked_at_the_wrong_time_is_refused():
 
 
 async def test_a_calibration_that_is_not_saved_changes_nothing():
-    keeper = Keeper()
+    keeper = ShortRecords()
     async with stage(keeper) as on:
         await on.done("begin", pump="acid")
         for _ in PLAN:
@@ -402,26 +377,10 @@ async def test_a_calibration_is_due_again_after_its_time_or_its_volume(monkeypat
         on.rig.clock.step(11 * 86_400)
         assert "was calibrated 11 days ago; calibrate it every 10 days and 0.1 l" in on.due("acid")["text"]
         assert on.due("acid")["is_due"]
-        await on.rig.clock.advance(3_700)
-        on.command("commanded/nutrient_ph_up", 1.0)
-        await on.rig.clock.advance(29)
-        on.command("commanded/nutrient_ph_up", None)
-        await on.rig.clock.advance(3_700)
-        on.command("commanded/nutrient_ph_up", 1.0)
-        await on.rig.clock.advance(29)
-        on.command("commanded/nutrient_ph_up", None)
-        await on.rig.clock.advance(3_700)
-        on.command("commanded/nutrient_ph_up", 1.0)
-        await on.rig.clock.advance(29)
+        for _ in range(3):
+            await on.rig.clock.advance(3_700)
+            on.command("commanded/nutrient_ph_up", 1.0)
+            await on.rig.clock.advance(29)
+            on.command("commanded/nutrient_ph_up", None)
         problems = on.rig.bus.find_node("environment_1/calibrations").detail("problems")
         assert any("base has given 0.1" in each["text"] for each in problems)
-        on.command("commanded/nutrient_ph_up", None)
-
-
-async def test_the_measurement_of_a_minute_that_was_documented_cannot_be_done():
-    """The reason for the session: a dose ends after `dose_longest_s`, whoever commands it."""
-    async with stage(sensor=(), outputs=(BLIND,)) as on:
-        for _ in range(60):
-            on.command("commanded/nutrient_ph_down", 1.0)
-            await on.rig.clock.advance(1)
-        assert on.given_ml() == pytest.approx(50, abs=2)  # half a minute

@@ -7,15 +7,6 @@ from hypothesis import strategies as st
 from growd.control.lamp import Ramp
 
 
-def test_a_full_swing_takes_its_time_and_a_part_proportionally_less():
-    ramp = Ramp(20.0)
-    ramp.send(1.0, 100.0)
-    assert [ramp.at(100.0 + after) for after in (0, 5, 19, 20, 1000)] == [0, 0.25, 0.95, 1, 1]
-    assert [ramp.is_moving(100.0 + after) for after in (0, 19, 20)] == [True, True, False]
-    ramp.send(0.5, 130.0)
-    assert [ramp.at(130.0 + after) for after in (0, 5, 10, 11)] == [1, 0.75, 0.5, 0.5]
-
-
 @given(
     sends=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 30)), min_size=1, max_size=8),
     full_swing=st.floats(0.5, 60),

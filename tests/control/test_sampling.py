@@ -11,7 +11,6 @@ from growd.bus import Bus
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.control.device_services import DeviceService
-from growd.control.errors import NoReadingError
 from growd.control.sampling import Sampler
 from growd.control.topics import declare_environment
 from growd.runtime.pauses import Pauses
@@ -46,11 +45,11 @@ class Device:
 
 
 @asynccontextmanager
-async def sampling(device, *, renew=lambda: None, **options):
+async def sampling(device, **options):
     clock = ManualClock()
     bus = Bus(clock)
     declare_environment(bus, "e", VARIABLES)
-    worker = Worker("bus 1", on_new_thread=renew, monotonic=clock.monotonic)
+    worker = Worker("bus 1", monotonic=clock.monotonic)
     clock.watch(worker)
     device.clock = clock
     sampler = Sampler(
@@ -138,28 +137,6 @@ async def test_a_hung_read_fails_in_time_and_queues_nothing():
         assert bus.topics.get(CO2).last.quality is Quality.OK
 
 
-async def test_a_hung_thread_is_abandoned_for_a_new_one(caplog, said):
-    device, renewed = HangingDevice(), []
-    async with sampling(device, read_timeout_s=2, renew=lambda: renewed.append(device)) as (
-        bus,
-        clock,
-        worker,
-        _,
-    ):
-        clock.unwatch(worker)
-        await clock.advance(5)
-        await asyncio.to_thread(device.begun.wait, 10)
-        await clock.advance(14)
-        assert worker.replaced == 1
-        clock.watch(worker)
-        await clock.advance(60)
-        assert renewed == [device]
-        assert bus.topics.get(CO2).last.quality is Quality.OK
-        device.release.set()
-    messages = [record.message for record in caplog.records]
-    said(messages[:2])
-
-
 async def test_one_failed_read_is_only_counted(caplog, said):
     device = Device(GOOD, OSError(121, "Remote I/O error"), GOOD)
     async with sampling(device) as (bus, clock, _, seen):
@@ -194,14 +171,6 @@ async def test_no_new_reading_between_two_failures_is_still_an_outage(caplog, sa
     assert qualities[:3] == [Quality.OK, Quality.FAULT, Quality.OK]
     assert (counters["failures"], counters["outages"]) == (4, 1)
     said([record.message for record in caplog.records])
-
-
-async def test_the_topic_of_a_shared_variable_ends_in_the_name_of_the_device():
-    async with sampling(Device(GOOD), shared={"air_carbon_dioxide"}) as (bus, clock, _, seen):
-        await clock.advance(5)
-        assert drain(seen) == []
-        assert bus.topics.get("e/raw/air_carbon_dioxide/scd30").last.value == 800.0
-        assert bus.topics.get("e/raw/air_temperature").last.value == 21.0
 
 
 async def test_the_node_information_has_the_state_and_counters():
@@ -278,12 +247,6 @@ async def test_no_reading_yet_is_warm_up_and_is_retried_soon():
         assert [time - device.times[0] for time in device.times] == [0, 1, 2]
 
 
-async def test_no_new_reading_between_good_ones_gives_no_message():
-    async with sampling(Device(GOOD, NotReadyError(), GOOD)) as (_, clock, _, seen):
-        await clock.advance(6)
-        assert [m.quality for m in drain(seen)] == [Quality.OK, Quality.OK]
-
-
 async def test_no_reading_for_too_long_is_a_failure():
     async with sampling(Device(GOOD, NotReadyError()), not_ready_limit_s=30.0) as (bus, clock, _, seen):
         await clock.advance(14)
@@ -294,10 +257,6 @@ async def test_no_reading_for_too_long_is_a_failure():
         await clock.advance(2)
         assert [m.quality for m in drain(seen)] == [Quality.FAULT]
         assert "no new reading for 30 s" in bus.topics.get("e/diagnostics/scd30").last.value["message"]
-
-
-def test_the_time_without_a_reading_is_in_whole_seconds():
-    assert str(NoReadingError("air", 54.6387)) == "air has had no new reading for 55 s"
 
 
 async def test_what_takes_long_is_prepared_in_another_thread_before_the_limit_of_the_first_reading_counts():

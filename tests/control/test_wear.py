@@ -82,16 +82,6 @@ async def test_a_slow_write_counts_from_its_begin_when_it_switches_on():
         assert life.status("heater")["on_s"] == 8.0
 
 
-async def test_an_output_that_is_still_on_counts_up_to_now():
-    life = Life(ShortMemory())
-    async with running(life.clock, life.counters):
-        life.counters.wrote("heater", 1.0)
-        await life.clock.advance(7)
-        assert life.status("heater")["on_s"] == 7.0
-        await life.clock.advance(7)
-        assert life.status("heater")["on_s"] == 14.0
-
-
 async def test_a_clean_restart_loses_nothing_and_counts_nothing_twice():
     memory = ShortMemory()
     for life_number in (1, 2, 3):

@@ -93,6 +93,13 @@ class Rig:
         """The last message on a topic of the environment; None before the first."""
         return self.bus.topics.get(f"{self.config.environment.id}/{topic}").last
 
+    async def call(self, service: str, arguments: Any = None, who: str = "") -> dict[str, Any]:
+        """Call a service of the environment, and let time pass until it has answered."""
+        called = self.bus.services.get(f"{self.config.environment.id}/{service}").call(arguments, who)
+        task = asyncio.create_task(called)
+        await self.clock.until(task.done, within=20.0)
+        return task.result()
+
     def device(self, node: str) -> dict[str, Any]:
         """The state of a device, as its node reports it."""
         information = self.bus.find_node(f"{self.config.environment.id}/{node}").information()

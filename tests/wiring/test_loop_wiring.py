@@ -13,7 +13,7 @@ from growd.config import Config, ConfigError, Simulator, load
 from growd.config.chamber import chambers_of
 from growd.config.loops import LoopOptions
 from growd.config.outputs import Output
-from growd.control.fresh_air import FreshAir
+from growd.control.loop_inputs import FreshAir
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics
 from growd.wiring.loops import loop_settings, output_controller
@@ -80,7 +80,8 @@ def test_doses_follow_from_the_tank_and_the_flow_of_the_pumps():
     chamber = chambers_of(config)[0]
     pumps = pumps_of(chamber, lambda: 0.0)
     doses = loop_settings(chamber, "water_electrical_conductivity", pumps).doses
-    assert (doses.ml_per_unit, doses.flow.ml_s, doses.mixing_s, doses.longest_s) == (200.0, 1.0, 310.0, 27.0)
+    size = doses.raising
+    assert (size.ml_per_unit, size.flow.ml_s, doses.mixing_s, size.longest_s) == (200.0, 1.0, 310.0, 27.0)
 
 
 PIN: dict[str, Any] = {"pin": 5}

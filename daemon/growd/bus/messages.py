@@ -41,6 +41,11 @@ class Message(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     number: int
     valid_s: float | None = None
 
+    @property
+    def known(self) -> Any:
+        """The value, None if it is not ok."""
+        return self.value if self.quality is Quality.OK else None
+
 
 @dataclass(frozen=True, slots=True)
 class MessageType:

@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 SUCCESS = (Field("success", Kind.BOOL), Field("message", Kind.STRING))
 
 
+def done(message: str) -> dict[str, Any]:
+    """The answer of a service that did what was asked."""
+    return {"success": True, "message": message}
+
+
+def refused(message: str) -> dict[str, Any]:
+    """The answer of a service that refuses, with the reason."""
+    return {"success": False, "message": message}
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
     """One service: `handler` takes the checked arguments by name and returns the fields of `reply`.

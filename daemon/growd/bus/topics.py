@@ -49,6 +49,11 @@ class Topic:
         self._subscriptions: tuple[Subscription, ...] = ()
 
     @property
+    def known(self) -> Any:
+        """The last value, None without one that is ok."""
+        return None if self.last is None else self.last.known
+
+    @property
     def publishers(self) -> list[str]:
         return sorted(self._publishers)
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
 
 from growd.bus.messages import Quality
 from growd.control.calls import DeviceCalls
@@ -51,19 +51,27 @@ def uncounted(_output: str, _level: float | None, _lasted_s: float, _was_on_s: f
     """Count nothing."""
 
 
+class ActuatorOptions(TypedDict, total=False):
+    """The options that all actuators have."""
+
+    stale_after_s: float
+    write_timeout_s: float
+    guard: Guard | None
+    lease: Lease
+    counted: Counted
+
+
 class Actuator(ABC):
     """Base of all actuators: outputs, each with a safe level, that follow commands.
 
-    The `guard` (`growd.control.interlocks`) judges each level before it is written. A command holds for
-    `stale_after_s`, or until a message that is not ok releases it. `run` makes every output safe before
-    anything else. Another level than the safe one is written with a time for which it is valid, and written
-    again before that is over (`lease`): so an output becomes safe by itself while this task does not run.
-    `counted(output, level, lasted_s, was_on_s)` is called after each write, with None if it failed, how long
-    it took, and for how long the output really was not safe since the write before, None if unknown.
+    The `guard` judges each level before it is written. A command holds for `stale_after_s`, or until a
+    message that is not ok releases it. Other levels than the safe one are written with a time for which they
+    are valid, and renewed (`lease`), so an output becomes safe by itself while this task does not run.
 
-    `write(output, level, valid_s)` runs in the worker, and returns that time. An OSError, RuntimeError or
-    ValueError is a failure of the device: the level of the output is unknown then, so the write is repeated
-    after a growing delay (`retries`), while the other outputs go on. All times are seconds of the clock.
+    `write(output, level, valid_s)` runs in the worker, and returns for how long the output really was not
+    safe since the last call, None if unknown. `counted` gets that too, with None as the level after a
+    failure. After one the level is unknown, so the write is repeated after a growing delay, while the other
+    outputs go on.
     """
 
     def __init__(
@@ -76,10 +84,9 @@ class Actuator(ABC):
         worker: Worker,
         safe: Mapping[str, float],
         commands: tuple[str, ...],
-        stale_after_s: float,
-        write_timeout_s: float,
-        retries: Pauses,
-        guard: Guard | None,
+        stale_after_s: float = 5.0,
+        write_timeout_s: float = 2.0,
+        guard: Guard | None = None,
         lease: Lease = HARMFUL,
         counted: Counted = uncounted,
     ) -> None:
@@ -92,7 +99,6 @@ class Actuator(ABC):
         self._command_topics = commands
         self._commands: dict[str, _Command] = {}
         self._stale_after = stale_after_s
-        self._retries = retries
         self._worker = worker
         self._returned = 0
         self._calls = DeviceCalls(device, worker, bus.clock, write_timeout_s)
@@ -320,7 +326,7 @@ class Actuator(ABC):
 
     def _failed(self, error: Exception, *, is_news: bool) -> None:
         self._failures += 1
-        self._retry_at = self._clock.monotonic() + self._retries.after(self._failures)
+        self._retry_at = self._clock.monotonic() + RETRIES.after(self._failures)
         if is_news:
             for topic in self._outputs:
                 topic.publish(None, Quality.FAULT)
@@ -331,9 +337,8 @@ class Actuator(ABC):
 class OutputActuator(Actuator):
     """Drives one output at a level, 0..1, by the commands for its own variable.
 
-    It is at its safe level without a fresh command, and the guard limits it. `write(level, valid_s)` runs in
-    the worker. The level is published on `<environment>/outputs/<device>` when it changes. `role` is what it
-    does, by default that of its own variable.
+    The level is published on `<environment>/outputs/<device>` when it changes. `role` is what it does, by
+    default that of its own variable.
 
     A command that says for how long it holds is a dose: it is written once, with its length, so that the
     device ends it in time whatever happens here. `dosed` gets each dose when it has ended.
@@ -349,14 +354,9 @@ class OutputActuator(Actuator):
         write: Callable[[float, float], float | None],
         worker: Worker,
         safe_on: bool = False,
-        stale_after_s: float = 5.0,
-        write_timeout_s: float = 2.0,
-        retries: Pauses = RETRIES,
-        guard: Guard | None = None,
-        lease: Lease = HARMFUL,
-        counted: Counted = uncounted,
         role: Role | None = None,
         dosed: Callable[[GivenDose], None] | None = None,
+        **options: Unpack[ActuatorOptions],
     ) -> None:
         super().__init__(
             bus,
@@ -366,12 +366,7 @@ class OutputActuator(Actuator):
             worker=worker,
             safe={variable: float(safe_on)},
             commands=(commanded(environment, variable),),
-            stale_after_s=stale_after_s,
-            write_timeout_s=write_timeout_s,
-            retries=retries,
-            guard=guard,
-            lease=lease,
-            counted=counted,
+            **options,
         )
         self._variable = variable
         self._dose: _Dose | None = None
@@ -396,7 +391,7 @@ class OutputActuator(Actuator):
         return self._written[self._variable]
 
     def _take(self, message: Message) -> None:
-        level = message.value if message.quality is Quality.OK else None
+        level = message.known
         length_s = inf if message.valid_s is None else message.valid_s
         if level == self._safe[self._variable] and self._dose is not None and self._dose.is_ending(self._now):
             return  # the device ends it in time

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.messages import Quality
 from growd.control.missed_reasons import UNKNOWN, MissedReasons
 from growd.control.topics import desired, measured
-from growd.runtime.sentence import Sentence, document
+from growd.runtime.sentence import Sentence, document, problem
 from growd.runtime.text import duration
 from growd.variables import VARIABLES
 
@@ -119,13 +119,11 @@ class AttainmentWatch:
     """The node `<environment>/attainment`: whether each controlled variable reaches its set point.
 
     A set point is missed while the variable is outside its band and makes no progress, and while its sensor
-    fails. It is not judged while the sensor warms up or an override is active. Set points of the outputs
-    themselves count as a cause. A step of the set point, and the end of a cause that lasted `MISSED_S`, start
-    the time again; a moving set point may be followed `FOLLOWED_S` late. `why_held` returns why an interlock
-    holds one of the given outputs, or "".
+    fails. It is not judged while the sensor warms up or an override is active. A step of the set point, and
+    the end of a cause that lasted `MISSED_S`, start the time again; a moving one may be followed `FOLLOWED_S`
+    late. `why_held` returns why an interlock holds one of the given outputs, or "".
 
-    The detail `attainment` has the state of each loop, for alert rules. `problems` lists set points missed
-    for `MISSED_S`; they are logged too.
+    `problems` lists set points missed for `MISSED_S`; they are logged too.
     """
 
     def __init__(
@@ -187,12 +185,11 @@ class AttainmentWatch:
     def _problems(self) -> list[dict[str, Any]]:
         now = self._clock.monotonic()
         return [
-            {
-                "text": f"{track.text}; for {duration(now - track.since)}",
-                "is_failure": track.is_failure,
-                "code": "set_point_missed",
-                "name": f"{self._environment}/{track.loop.variable}",
-            }
+            problem(
+                Sentence(f"{track.text}; for {duration(now - track.since)}", "set_point_missed"),
+                name=f"{self._environment}/{track.loop.variable}",
+                is_failure=track.is_failure,
+            )
             for track in self._tracks
             if track.since is not None and track.is_problem(now)
         ]
@@ -208,7 +205,7 @@ class AttainmentWatch:
 
     def _check(self, track: _LoopState, now: float) -> None:
         name = track.loop.variable
-        as_is = self._last(measured(self._environment, name))
+        as_is = self._bus.topics.get(measured(self._environment, name)).last
         set_point = self._set_point(track.loop)
         is_overridden = self._is_overridden(track.loop)
         if set_point is None or set_point <= track.loop.idle_up_to or is_overridden:
@@ -237,8 +234,8 @@ class AttainmentWatch:
 
     def _set_point(self, loop: Loop) -> float | None:
         """The present set point, None without one."""
-        last = self._last(desired(self._environment, loop.variable))
-        return None if last is None or last.quality is not Quality.OK else float(last.value)
+        value: float | None = self._bus.topics.get(desired(self._environment, loop.variable)).known
+        return value
 
     def _note_set_point(self, track: _LoopState, set_point: float, now: float) -> bool:
         """Keep the set points of the last `FOLLOWED_S`. Returns whether this one is a step."""
@@ -311,6 +308,3 @@ class AttainmentWatch:
             if left is not None and left.value > 0:
                 return True
         return False
-
-    def _last(self, topic: str) -> Message | None:
-        return self._bus.topics.get(topic).last

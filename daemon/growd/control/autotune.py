@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -10,9 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.errors import BusError, UnknownNameError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
-from growd.control.relay import LONGEST_S, RelayTest, TuneError
+from growd.bus.services import done, refused
+from growd.control.errors import ExperimentError
+from growd.control.experiments import Experiment
+from growd.control.relay import LONGEST_S, RelayTest
 from growd.control.topics import OUTPUT_LEVEL, SENTENCE, commanded, desired, measured, output_level, said
-from growd.runtime.sentence import Sentence, code_of, document, reworded, told
+from growd.runtime.sentence import Sentence, reworded, told
 from growd.variables import CARBON_DIOXIDE, VARIABLES
 
 if TYPE_CHECKING:
@@ -60,18 +62,19 @@ def _message_type(variable: str) -> MessageType:
     )
 
 
-class Autotuner:
+class Autotuner(Experiment):
     """The services `<environment>/controllers/<variable>/autotune` and `.../stop_autotune`.
 
     The first answers at once that it has started, or why not: the variable is unknown, it has a set point or
-    an override, an output of it has one or is on, an interlock holds the tested outputs (`why_held` returns
-    why, or ""), `minimum_on` is too long for the test, or another experiment (`others`) runs. If one of
-    these conditions occurs meanwhile, it ends and changes nothing. It switches the outputs that raise the
-    variable on for at most `most_on_s` at a time.
+    an override, an output of it has one or is on, an interlock holds the tested outputs (`why_held`), or
+    `minimum_on` is too long. If one of these occurs meanwhile, it ends and changes nothing. It switches the
+    outputs that raise the variable on for at most `most_on_s` at a time.
 
     Progress and result are on `<environment>/autotune/<variable>`. The result is saved as parameters of the
     controller, for CO2 also as the doses of the tested outputs.
     """
+
+    noun = "autotune"
 
     def __init__(
         self,
@@ -85,25 +88,16 @@ class Autotuner:
         others: Callable[[], str] = lambda: "",
     ) -> None:
         self._variable = variable = controller.variable
-        self.node = bus.node(f"{environment}/autotuners/{variable}")
-        self._bus = bus
-        self._clock = bus.clock
+        super().__init__(bus, environment, f"autotuners/{variable}", others=others, variable=variable)
         self._controller = controller
         self._name = controller.name
         self._outputs = outputs
         self._tested = tuple(each for each in outputs if each.is_tested)
         self._why_held = why_held
-        self._others = others
         self._most_on_s = most_on_s or LONGEST_S[variable]
-        self._environment = environment
         self._levels = {each: self._levels_of(each) for each in outputs}
         self._gains = f"{environment}/controllers/{variable}"
         self._output = self.node.advertise(f"{environment}/autotune/{variable}", _message_type(variable))
-        self._requested = asyncio.Event()
-        self._is_running = self._is_saving = False
-        self._stage: str = ""
-        self._stopped: str = ""  # why it ends early
-        self.node.describe("experiments", self._information)
         self.node.serve(
             f"{self._gains}/autotune",
             "std_srvs/Trigger",
@@ -111,65 +105,24 @@ class Autotuner:
             doc=f"Find the gains of the {self._name} controller: the output is on once or twice.",
             is_administrative=True,
         )
-        self.node.serve(
-            f"{self._gains}/stop_autotune",
-            "std_srvs/Trigger",
-            self._stop,
-            doc="End the autotune: the output is off, and nothing changes.",
-            names_caller=True,
-        )
-
-    async def run(self) -> None:
-        """Wait for calls until cancelled."""
-        self._is_running = False
-        while True:
-            await self._requested.wait()
-            self._requested.clear()
-            self._is_running = True
-            try:
-                await self._tune()
-            finally:
-                self._is_running = False
-                self._controller.experiment(None)
+        stops = "End the autotune: the output is off, and nothing changes."
+        self._serve_stop(f"{self._gains}/stop_autotune", stops)
 
     @property
-    def running(self) -> str:
-        """What runs now, in words, or ""."""
-        if not (self._is_running or self._requested.is_set()):
-            return ""
+    def title(self) -> Sentence:
         return Sentence(f"the autotune of {self._variable}", "autotune", variable=self._variable)
 
-    def _information(self) -> list[dict[str, Any]]:
-        """For `growd status`."""
-        about: dict[str, Any] = {"environment": self._environment, "text": str(self._stage)}
-        about["variable"] = self._variable
-        about |= {"name": str(self.running), **code_of(self.running), "stage": document(self._stage)}
-        return [about] if self.running else []
-
-    async def _stop(self, who: str) -> dict[str, Any]:
-        if not self.running:
-            return {"success": False, "message": "no autotune is running"}
-        if self._is_saving:
-            return {"success": False, "message": "the autotune has ended; its result is being saved"}
-        self._stopped = Sentence(f"it was stopped by {who}", "stopped_by", by=who)
-        return {"success": True, "message": "the autotune ends; nothing changes"}
-
     async def _start(self) -> dict[str, Any]:
-        if not self.running:
-            self._stopped = ""
-        reason = self._obstacle()
         if self.running:
-            reason = "an autotune is already running"
-        elif others := self._others():
-            reason = f"{others} is running; wait for its end"
-        reason = reason or self._on(self._tested)
+            return refused("no autotune: an autotune is already running")
+        self._stopped = ""
+        reason = self._why_busy() or self._obstacle() or self._on(self._tested)
         if not reason and self._minimum_on() > self._most_on_s:
             reason = f"minimum_on is above {self._most_on_s:g} s, the longest time on"
         if reason:
-            return {"success": False, "message": f"no autotune: {reason}"}
-        self._stage = Sentence("starts", "starts")
-        self._requested.set()
-        return {"success": True, "message": f"autotune has started; see the topic {self._output.topic.name}"}
+            return refused(f"no autotune: {reason}")
+        self._begin_soon()
+        return done(f"autotune has started; see the topic {self._output.topic.name}")
 
     def _obstacle(self) -> str:
         """Why it cannot run, or ""."""
@@ -184,10 +137,9 @@ class Autotuner:
         """Set points and overrides of the variable and its outputs."""
         names = {self._variable: self._name} | {each.variable: f"the {each.name}" for each in self._outputs}
         for variable, name in names.items():
-            set_point = self._bus.topics.get(desired(self._environment, variable)).last
-            if set_point is not None and set_point.quality is Quality.OK:
-                command = f"growd topic release {desired(self._environment, variable)}"
-                text = f"{name} has a set point; stop the recipe, or release it: {command}"
+            topic = desired(self._environment, variable)
+            if self._bus.topics.get(topic).known is not None:
+                text = f"{name} has a set point; stop the recipe, or release it: growd topic release {topic}"
                 yield Sentence(text, "has_set_point", variable=variable)
             if self._number(variable, "override_left") > 0:
                 command = f"growd topic release {commanded(self._environment, variable)}"
@@ -212,22 +164,23 @@ class Autotuner:
     def _on(self, outputs: tuple[TunedOutput, ...]) -> str:
         """Which of these outputs is on, or ""."""
         for output in outputs:
-            lasts = (self._bus.topics.get(topic).last for topic in self._levels[output])
-            if any(last is not None and last.quality is Quality.OK and last.value for last in lasts):
+            if any(self._bus.topics.get(topic).known for topic in self._levels[output]):
                 return Sentence(f"the {output.name} is on", "is_on", variable=output.variable)
         return ""
 
-    async def _tune(self) -> None:
+    async def _run_once(self) -> None:
         try:
             response = await self._experiment()
             await self._apply(response)
-        except (TuneError, BusError, OSError) as error:
+        except (ExperimentError, BusError, OSError) as error:
             self._report("failed", reworded(f"{error}; nothing has changed", told(error)))
             logger.warning("%s: autotune failed: %s", self.node.name, error)
         else:
             found = {"rise": response.rise, "lag": response.lag_s, "loss": response.loss_per_h}
             self._report("done", Sentence(str(response), "tuned"), **found)
             logger.info("%s: autotune found %s", self.node.name, response)
+        finally:
+            self._controller.experiment(None)
 
     async def _experiment(self) -> Response:
         cycle_s = max(self._number(each.variable, "minimum_cycle") for each in self._tested)
@@ -239,14 +192,14 @@ class Autotuner:
                 now = self._clock.monotonic()
                 self._feed(test, inbox, now)
                 if reason := self._obstacle():
-                    raise TuneError(reason)
+                    raise ExperimentError(reason)
                 self._controller.experiment(float(test.wants_on(now)), HELD_S)
                 stage, progress = test.stage(now), test.progress(now)
                 self._stage = reworded(f"{stage}, {progress:.0%}", stage)
                 self._report("running", stage, progress=progress, left=test.left_s(now))
                 await self._clock.sleep(PERIOD_S)
         if self._stopped:  # in the last second
-            raise TuneError(self._stopped)
+            raise ExperimentError(self._stopped)
         return test.response(self._minimum_on())
 
     def _feed(self, test: RelayTest, inbox: Subscription, now: float) -> None:
@@ -269,11 +222,8 @@ class Autotuner:
         for output in self._tested if self._variable == CARBON_DIOXIDE else ():
             controller = f"{self._environment}/controllers/{output.variable}"
             parameters |= {f"{controller}/minimum_{name}": response.minimum_on_s for name in ("on", "off")}
-        self._is_saving = True
-        try:
+        with self._saving():
             await self._bus.parameters.set_together(parameters)
-        finally:
-            self._is_saving = False
 
     def _report(self, state: str, message: str, **found: float) -> None:
         nothing = {"progress": 1.0, "rise": 0.0, "lag": 0.0, "loss": 0.0, "left": 0.0}

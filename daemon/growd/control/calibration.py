@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from growd.runtime.sentence import Sentence
 
@@ -127,19 +127,6 @@ class SteadyAir:
     lasted_s: float
     reading: float | None = None
     reason: str = ""
-
-
-class Calibrations(Protocol):
-    """Asked before a CO2 sensor is calibrated, and informed afterwards."""
-
-    def why_no_calibration(self) -> tuple[str, float | None]:
-        """Why none is permitted now, or "", and for how many more seconds, None if that is not known."""
-
-    async def begin_calibration(self, device: str, calibration: Calibration) -> str:
-        """Why the device may not be calibrated now, or ""; one that lowers readings then counts as done."""
-
-    def end_calibration(self, device: str, calibration: Calibration) -> None:
-        """The calibration was done."""
 
 
 def steady_reading(readings: Sequence[float]) -> float | None:

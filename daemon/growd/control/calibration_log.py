@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.bus.errors import counted
 from growd.control.interlocks.saved_states import RETRY_S, SAVE_ERRORS
+from growd.runtime.sentence import Sentence, problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -99,7 +100,7 @@ class CalibrationLog:
         self._since: dict[str, float] = {}  # when a device was first expected to be calibrated
         self._is_read = False
         self._saving = asyncio.Lock()
-        self.node.describe("calibrations", self._last)
+        self.node.describe("calibrations", lambda: [*self._records.values()])
         self.node.describe("calibrations_due", self._due)
         self.node.describe("problems", self._problems)
 
@@ -149,9 +150,6 @@ class CalibrationLog:
         self._is_read = True
         self._when_read()
 
-    def _last(self) -> list[dict[str, Any]]:
-        return [*self._records.values()]
-
     def _due(self) -> list[dict[str, Any]]:
         return [state for device in self._reminders.days if (state := self.due(device)) is not None]
 
@@ -179,16 +177,13 @@ class CalibrationLog:
         return given - before if given >= before else given
 
     def _problems(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "text": each["text"],
-                "code": "calibration_due",
-                "fields": {"environment": self._environment, "device": each["device"]},
-                "name": f"{self._environment}/{each['device']}",
-            }
-            for each in self._due()
-            if each["is_due"]
-        ]
+        found = []
+        for each in self._due():
+            if each["is_due"]:
+                about = {"environment": self._environment, "device": each["device"]}
+                said = Sentence(each["text"], "calibration_due", **about)
+                found.append(problem(said, name="/".join(about.values())))
+        return found
 
 
 def _in_days(days: float) -> str:

@@ -26,11 +26,10 @@ logger = logging.getLogger(__name__)
 class DeviceCalls:
     """Runs the calls of one device in a worker, one at a time.
 
-    A call that exceeds its limit (`limit_s`, seconds of the clock) raises `DeviceTimeoutError`. So does one
-    that waits for another device's call that exceeds it; waiting for calls that return is no failure. Until
-    the late call returns, further calls raise the same error, and its result is dropped. When a call has hung
-    for `STUCK_AFTER` limits, the next call abandons the worker's thread, and `DeviceStuckError` reports it
-    once.
+    A call that exceeds its limit (`limit_s`, seconds of the clock) raises `DeviceTimeoutError`; so does one
+    that waits for another device's call that exceeds it. Until the late call returns, further calls raise the
+    same error, and its result is dropped. When a call has hung for `STUCK_AFTER` limits, the next call
+    abandons the worker's thread, and `DeviceStuckError` reports it once.
     """
 
     def __init__(self, device: str, worker: Worker, clock: Clock, limit_s: float) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from growd.bus.messages import FLOAT64, Quality
 from growd.control.drift import DriftWatch
 from growd.control.topics import raw
+from growd.runtime.sentence import Sentence, problem
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -28,15 +29,13 @@ logger = logging.getLogger(__name__)
 class Combiner:
     """Publishes `<environment>/raw/<variable>` from several sensors (`devices`, in order of preference).
 
-    A sensor is good while its last message is ok and younger than `stale_after_s` (seconds of the clock). The
-    first good sensor leads: with each of its messages, its value (`first`) or the median of all good values
-    (`median`, from three sensors on) is published with its time. With two sensors the first counts, since a
-    median of two cannot outvote a wrong one. Without a good sensor, one message without a value is published:
-    warm-up if a sensor warms up, else fault.
+    A sensor is good while its last message is ok and younger than `stale_after_s`. The first good sensor
+    leads: with each of its messages, its value (`first`) or the median of all good values (`median`, from
+    three sensors on) is published. Without a good sensor, one message without a value is published.
 
-    The node information `combined` has the leader and the last value of each sensor. Good sensors further
-    apart than the variable's `jump` for `APART_S` are a problem of the node. `DriftWatch` watches for smaller
-    differences that last, against `drift_limit` or the limit of the variable.
+    Good sensors further apart than the variable's `jump` for `APART_S` are a problem of the node.
+    `DriftWatch` watches for smaller differences that last, against `drift_limit` or the limit of the
+    variable.
     """
 
     def __init__(
@@ -121,16 +120,12 @@ class Combiner:
             return self._drift.problems()
         values = ", ".join(f"{device} {value:g}" for device, value in good.items())
         environment = self._variable.partition("/")[0]
-        text = f"{environment}: the sensors of {self._known.name} disagree: {values} {self._known.unit}"
+        name, unit = self._known.name, self._known.unit
         used = f"{self._combined(list(good.values())):g} is used"
-        fields = {
-            "environment": environment,
-            "variable": self._known.name,
-            "values": good,
-            "unit": self._known.unit,
-        }
+        text = f"{environment}: the sensors of {name} disagree: {values} {unit}; {used}"
+        fields = {"environment": environment, "variable": name, "values": good, "unit": unit}
         remedy = "Check them, and calibrate or replace one."
-        return [{"text": f"{text}; {used}", "remedy": remedy, "code": "sensors_disagree", "fields": fields}]
+        return [problem(Sentence(text, "sensors_disagree", **fields), remedy=remedy)]
 
     def _publish_none(self) -> None:
         qualities = {message.quality for message, _ in self._last.values()}

@@ -38,15 +38,12 @@ _LIGHT_FIELDS: Final = {f"light_intensity_{channel}": field for channel, field i
 class Controller(ABC):
     """Base of all controllers: one output, and the manual override. It rests while it has no value.
 
-    A value is published when it changes, and at least each second. A message on the output's topic from
-    another node (a client) is an override: it is published in place of the automatic value for
-    `<environment>/controllers/<variable>/override` seconds, or until a message that is not ok releases it. A
-    release of the set point, and the end of a recipe, end it too, so that the output is safe then.
-    `.../override_left` has the remaining seconds. A hold of all outputs ends it, and while the outputs are
-    held there is none, so that a release of the hold carries out no old command.
+    A value is published when it changes, and at least each second; without one, one message of quality stale.
+    An edge that comes sooner (`_until_edge`) is published when it is due.
 
-    Without a value to command, one message of quality stale is published, and then nothing. An edge that
-    comes sooner than in a second (`_until_edge`) is published when it is due.
+    A message of another node (a client) on the output's topic is an override for the seconds of the parameter
+    `override`, or until a message that is not ok, the release of the set point, the end of a recipe or a hold
+    of all outputs ends it. While the outputs are held there is none: a release carries out no old command.
     """
 
     def __init__(
@@ -164,7 +161,7 @@ class Controller(ABC):
         if message.topic == self._end_topic:
             self._override_by(None)
         elif message.topic == self._output.topic.name:
-            self._override_by(_value(message), message.valid_s)
+            self._override_by(message.known, message.valid_s)
         elif message.topic == self._desired_topic and message.quality is not Quality.OK:
             self._take_input(message)
             self._override_by(None)
@@ -225,17 +222,12 @@ class LightController(Controller):
 
     The output is the level for `desired - elsewhere` on the lamp's curve: the one measured by
     `calibrate_light` (`curve`), else the one of `gamma` and `minimum_duty` up to `full_scale`. `elsewhere` is
-    other light, and the error of the curve: the measured minus the expected light, averaged over `trim_time`
-    (s), or at once while the lamp is dark. This is internal model control: it integrates the error within
-    the lamp's limits, and does not wind up beyond them.
+    other light, and the error of the curve: the measured minus the expected light, averaged over `trim_time`,
+    or at once while the lamp is dark. This is internal model control, which does not wind up.
 
     The average waits after a step of the set point, because the filter lags, and while the lamp (whose
-    channels take `mix` of the command) does not follow its command: on a ramp, held by an interlock, or with
-    a channel set by hand. Without a measured value that is ok and younger than `measured_stale_after_s`, and
-    for a lamp that `is_switched`, control is feed-forward only. A set point of 0 or none gives 0. The detail
-    `elsewhere_lux` has the average, `full_lux` the light at full level.
-
-    Parameters under `<environment>/controllers/light_illuminance/`.
+    channels take `mix` of the command) does not follow its command. Without a fresh measured value, and for a
+    lamp that `is_switched`, control is feed-forward only.
     """
 
     def __init__(
@@ -306,8 +298,7 @@ class LightController(Controller):
         return max(gaps, default=0.0)
 
     def _take_input(self, message: Message) -> bool:
-        value = _value(message)
-        now = self._clock.monotonic()
+        value, now = message.known, self._clock.monotonic()
         if message.topic == self._measured_topic:
             self._measured = None if value is None else (value, self._published_at(message))
             return True
@@ -374,15 +365,11 @@ class DirectController(Controller):
 
     def _take_input(self, message: Message) -> bool:
         if message.topic == self._desired_topic:
-            self._desired = _value(message)
+            self._desired = message.known
         elif message.topic == self._all_channels_topic:
-            levels = message.value if message.quality is Quality.OK else None
+            levels = message.known
             self._override_by(None if levels is None else levels[self._field])
         return True
 
     def _automatic(self) -> float | None:
         return self._desired
-
-
-def _value(message: Message) -> float | None:
-    return message.value if message.quality is Quality.OK else None

@@ -7,6 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from growd.bus.services import done, refused
 from growd.control.calibration import Calibration
 from growd.control.calibration_log import CalibrationRecord
 from growd.control.calls import DeviceCalls
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 
     from growd.bus import Node
     from growd.bus.fields import Field
-    from growd.control.calibration import Calibrations, SteadyAir
+    from growd.control.calibration import SteadyAir
     from growd.control.calibration_log import CalibrationLog
+    from growd.control.interlocks.carbon_dioxide import SensorCalibrations
     from growd.runtime.clock import Clock
     from growd.runtime.worker import Worker
     from growd_drivers.kinds import CalibrationKind
@@ -60,12 +62,9 @@ class DeviceService:
 class DeviceServices:
     """Offers services of a device on `node`, each as `<node>/<service>`; the calls run in the worker.
 
-    All are administrative: most outlast growd, in the device itself.
-
-    They have their own `DeviceCalls`: a call does not collide with a reading that is under way, but comes
-    after it. One at a time; each within `limit_s` seconds of the clock. `calibrations` is asked before each
-    calibration, if there is anybody to ask. The node information `calibrations` says what each waits for.
-    `log` keeps a record of each calibration before it is reported as done.
+    All are administrative: most outlast growd, in the device itself. A call comes after a reading that is
+    under way; one at a time, each within `limit_s`. `calibrations` is asked before each calibration, if there
+    is anybody to ask. `log` keeps a record of each calibration before it is reported as done.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class DeviceServices:
         worker: Worker,
         clock: Clock,
         limit_s: float,
-        calibrations: Calibrations | None = None,
+        calibrations: SensorCalibrations | None = None,
         log: CalibrationLog | None = None,
     ) -> None:
         self._node = node
@@ -150,28 +149,26 @@ class DeviceServices:
 
     async def _answer(self, service: DeviceService, arguments: dict[str, Any], who: str) -> dict[str, Any]:
         if self._is_busy or self._calls.is_pending:
-            return _refused(f"{self._device} is still busy with an earlier call")
+            return refused(f"{self._device} is still busy with an earlier call")
         if service.is_automatic and arguments["data"] and self._calibrations is not None:
-            return _refused(_AUTOMATIC)
+            return refused(_AUTOMATIC)
         self._is_busy = True  # also between the calls of a calibration
         try:
             refusal, message = await self._done(service, arguments, who)
         except DeviceTimeoutError as error:
             said = of_error(error)
-            return _refused(
-                reworded(f"{error}; the device may still carry it out", said, device=self._device)
-            )
+            return refused(reworded(f"{error}; the device may still carry it out", said, device=self._device))
         except DEVICE_ERRORS as error:
             said = of_error(error)
-            return _refused(reworded(said, said, device=self._device))
+            return refused(reworded(said, said, device=self._device))
         finally:
             self._is_busy = False
         if refusal:
-            return _refused(refusal)
+            return refused(refusal)
         logger.info("%s: %s", self._node.name, message)
         if service.calibrates is not None:
             message = Sentence(message, "calibrated", device=self._device)
-        return {"success": True, "message": message}
+        return done(message)
 
     async def _done(self, service: DeviceService, arguments: dict[str, Any], who: str) -> tuple[str, str]:
         """Why it was refused (or ""), and what was done."""
@@ -251,7 +248,3 @@ def _too_far(kind: CalibrationKind, reading: float, reference: float) -> str:
         f"{kind.most_off:g} away: check the solution and the probe"
     )
     return Sentence(text, "reference_too_far", reading=reading, reference=reference, unit=kind.unit)
-
-
-def _refused(message: str) -> dict[str, Any]:
-    return {"success": False, "message": message}

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.topics import EVENT, event, events
-from growd.runtime.sentence import Sentence
+from growd.runtime.sentence import Sentence, problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ class DoseAccounts:
     def __init__(self, bus: Bus, environment: str) -> None:
         self.node = bus.node(f"{environment}/doses")
         self._events = self.node.advertise(events(environment), EVENT)
-        self._failures: dict[str, str] = {}
+        self._failures: dict[str, Sentence] = {}
         self._last: dict[str, dict[str, float | bool]] = {}
         self.node.describe("problems", self._problems)
         self.node.describe("doses", lambda: self._last)
@@ -59,25 +59,16 @@ class DoseAccounts:
         flow = flow_ml_min()
         ml_s = None if flow is None else flow / 60 * dose.level
         given, wanted = (_amount(seconds, ml_s) for seconds in (dose.given_s, dose.length_s))
-        self._failures[name] = (
+        text = (
             f"{name}, the {part}, gave {given} instead of {wanted}: measure the tank, dilute it with water "
             "if it has too much, and check the pump and its relay"
         )
-        logger.error("%s: %s", self.node.name, self._failures[name])
-        said = Sentence(self._failures[name], "dose_differs", device=name)
-        self._events.publish(event("fault", name, said))
+        logger.error("%s: %s", self.node.name, text)
+        self._failures[name] = Sentence(text, "dose_differs", device=name)
+        self._events.publish(event("fault", name, self._failures[name]))
 
     def _problems(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "text": text,
-                "is_failure": True,
-                "code": "dose_differs",
-                "fields": {"device": name},
-                "name": name,
-            }
-            for name, text in self._failures.items()
-        ]
+        return [problem(said, name=name, is_failure=True) for name, said in self._failures.items()]
 
 
 def _amount(seconds: float, ml_s: float | None) -> str:

@@ -9,18 +9,16 @@ AT_ONCE_S: Final = 1e-6  # rounding error of a wait
 
 
 class Doser:
-    """Switches so that the share of on-time equals the demand.
+    """Switches so that the share of on-time equals the demand. It has no clock.
 
     It accumulates the on-time that is due. It switches on when a dose of `minimum_on_s` is due, and off when
     the due time is used: a small demand makes short doses far apart, a large one long doses close together.
-    Errors, such as a late edge, are carried into the next dose, up to the two minimum times together, or what
-    is due in a cycle. If the demand falls to 0 during a dose, the rest is dropped and the dose ends as soon
-    as it may.
+    Errors, such as a late edge, are carried into the next dose, within bounds. If the demand falls to 0
+    during a dose, the rest is dropped.
 
-    It has no clock: `advance` takes the seconds since the last call. It is on for at least `minimum_on_s` and
-    off for at least `minimum_off_s`, except after `shut`. From one start to the next it takes at least
-    `minimum_cycle_s`: contacts wear with each start. A dose that is held, such as by an interlock, waits with
-    what is due, and counts as a start when it begins.
+    The minimum times hold except after `shut`. From one start to the next it takes at least
+    `minimum_cycle_s`: contacts wear with each start. A dose that is held waits, and counts as a start when it
+    begins.
     """
 
     def __init__(self, minimum_on_s: float, minimum_off_s: float, minimum_cycle_s: float = 0.0) -> None:

@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.topics import EVENT, event, events
-from growd.runtime.sentence import Sentence
+from growd.runtime.sentence import Sentence, problem
 from growd.variables import (
     ACIDITY,
     AIR_PRESSURE,
@@ -101,9 +101,8 @@ class DriftWatch:
         """The drift as a problem, if there is one."""
         if not (self._is_apart and self._is_known):
             return []
-        fields = {"environment": self._environment, "variable": self._known.name}
-        name = f"{self._environment}/{self._known.name}"
-        return [{"text": self._text, "code": "sensors_apart", "fields": fields, "name": name}]
+        about = {"environment": self._environment, "variable": self._known.name}
+        return [problem(Sentence(self._text, "sensors_apart", **about), name="/".join(about.values()))]
 
     def _judge(self) -> None:
         values = self._medians()

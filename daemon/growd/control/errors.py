@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
+
+from growd.runtime.sentence import Sentence
 
 DEVICE_ERRORS: Final = (OSError, RuntimeError, ValueError)
 """The errors that a device's `read` or `write` may raise. Any other error is a bug and propagates."""
@@ -10,6 +12,13 @@ DEVICE_ERRORS: Final = (OSError, RuntimeError, ValueError)
 
 class ControlError(Exception):
     """Base of all errors of this package."""
+
+
+class ExperimentError(ControlError):
+    """An experiment or a calibration is refused, or ends early. The text says why."""
+
+    def __init__(self, text: str, code: str = "", **fields: Any) -> None:
+        super().__init__(Sentence(text, code, **fields) if code else text)
 
 
 class DeviceTimeoutError(ControlError, TimeoutError):

@@ -24,14 +24,10 @@ SLICE_S: Final = 5.0  # a changed time limit takes effect within this time
 class Filter:
     """An exponentially weighted moving average: measured = weight x raw + (1 - weight) x previous.
 
-    The average of a switch would be neither of its states, so its weight is 1 by default.
-    The first sample, and the first after an outage longer than `stale_after_s`, passes unchanged. A sample
-    that is not ok, or out of the variable's range, is passed on without a value and does not change the
-    average. A sample that jumps (see `growd.variables`) is held back until the next one confirms it. Without
-    a usable sample for `stale_after_s`, one message of quality stale is published, unless the last one said
-    fault or warm-up.
-
-    Parameters under `<environment>/filters/<variable>/`: `weight` (0..1), `stale_after` (seconds).
+    The weight of a switch is 1 by default. The first sample, and the first after an outage longer than
+    `stale_after`, passes unchanged. A sample that is not ok, or out of the variable's range, is passed on
+    without a value. A sample that jumps is held back until the next one confirms it. Without a usable sample
+    for `stale_after`, one message of quality stale is published, unless the last one said fault or warm-up.
     """
 
     def __init__(

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from growd.bus.fields import Field, Kind
+from growd.bus.services import done, refused
 from growd.control.topics import EVENT, event, events
 from growd.host.hold import MOST_CHARACTERS, Hold, Holder, read_holds, release_hold, save_hold
-from growd.runtime.sentence import Sentence, plain
+from growd.runtime.sentence import Sentence, plain, problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -37,11 +38,9 @@ _MEANT_REASON: Final = Field(
 class OutputHold:
     """The node `hold`: while a hold is set, every output of every environment is at its safe state.
 
-    Actuators ask it through their guard. Nothing else has to run for a hold to be effective. It counts as set
-    until `read` has read the files of the data folder. Services `hold/set` and `hold/release` set and release
-    the hold of a person; other holders write their file and send SIGHUP.
-
-    A hold takes effect before it is saved, and a release after the file is off the disk.
+    Actuators ask it through their guard. It counts as set until `read` has read the files of the data folder.
+    Services set and release the hold of a person; other holders write their file and send SIGHUP. A hold
+    takes effect before it is saved, and a release after the file is off the disk.
     """
 
     def __init__(self, bus: Bus, data: Path, environments: Iterable[str]) -> None:
@@ -132,32 +131,31 @@ class OutputHold:
         self._publish(Sentence(words, "hold_set", **_who(hold)))
         unsafe = await self._until_safe()
         if unsafe:
-            sentence = f"the hold is set, but these outputs are not known to be safe: {', '.join(unsafe)}"
-        elif self._save_error:
-            sentence = f"all outputs are safe, but the hold is not saved: {self._save_error}"
-        else:
-            return {"success": True, "message": str(hold)}
-        return {"success": False, "message": sentence}
+            names = ", ".join(unsafe)
+            return refused(f"the hold is set, but these outputs are not known to be safe: {names}")
+        if self._save_error:
+            return refused(f"all outputs are safe, but the hold is not saved: {self._save_error}")
+        return done(str(hold))
 
     async def _release(self, since: float, reason: Any, who: str) -> dict[str, Any]:
         async with self._changing:
             before, hold = self._holds or [], self._of_person()
             if hold is not None and (since not in {0, hold.since} or reason not in {None, hold.reason}):
-                return {"success": False, "message": f"this is another hold, it was not released: {hold}"}
+                return refused(f"this is another hold, it was not released: {hold}")
             try:
                 was_saved = await asyncio.to_thread(release_hold, self._data, Holder.PERSON)
             except OSError as error:
-                words = f"the hold was not released, because it cannot be removed: {error.strerror or error}"
-                return {"success": False, "message": words}
+                why = error.strerror or error
+                return refused(f"the hold was not released, because it cannot be removed: {why}")
             if self._setting:
-                return {"success": False, "message": "the hold was not released, because it was set again"}
+                return refused("the hold was not released, because it was set again")
             self._save_error, self._holds = "", self._others()
         if not was_saved and self._holds == before:
-            return {"success": True, "message": _sentence("there was no hold to release", self._holds)}
+            return done(_sentence("there was no hold to release", self._holds))
         self._notify()
         why = next((hold.why for hold in before if hold.holder is Holder.PERSON), "")
         self._publish(Sentence(f"the hold{why} is released by {who}", "hold_released", by=who))
-        return {"success": True, "message": _sentence("the hold is released", self._holds)}
+        return done(_sentence("the hold is released", self._holds))
 
     def _of_person(self) -> Hold | None:
         return next((hold for hold in self._holds or [] if hold.holder is Holder.PERSON), None)
@@ -200,8 +198,8 @@ class OutputHold:
         if not self._save_error:
             return []
         text = f"the hold is not saved and ends with growd: {self._save_error}"
-        fields = {"reason": self._save_error}
-        return [{"text": text, "is_failure": True, "code": "hold_not_saved", "fields": fields}]
+        said = Sentence(text, "hold_not_saved", reason=self._save_error)
+        return [problem(said, is_failure=True)]
 
 
 def _who(hold: Hold) -> dict[str, str]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Unpack
 
-from growd.bus.messages import Quality
-from growd.control.actuation import DECIMALS, RETRIES, SAFE_LEVEL, Actuator, uncounted
+from growd.control.actuation import DECIMALS, SAFE_LEVEL, Actuator
 from growd.control.topics import CHANNEL_LEVELS, LIGHT_CHANNELS, commanded, light_channels
 from growd.output_roles import ON_FROM, PATIENT
 
@@ -15,10 +14,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.bus.messages import Message
     from growd.bus.topics import Publisher
-    from growd.control.actuation import Counted
-    from growd.control.interlocks.base import Guard
-    from growd.output_roles import Lease
-    from growd.runtime.pauses import Pauses
+    from growd.control.actuation import ActuatorOptions
     from growd.runtime.worker import Worker
 
 
@@ -63,11 +59,9 @@ class LightActuator(Actuator):
 
     A channel follows its own fresh command (`light_intensity_<channel>`, or its field of `light_channels`),
     else its share (`mix`) of the command for `light_illuminance`. `ramp_s` is the time from dark to full.
-    Without a command, or without permission of the guard, a channel is dark at once. A channel
-    that is `switched` is fully on or dark, whichever is nearer. The guard judges each channel, and
-    "light_illuminance", the command for all channels.
-
-    The levels are published on `<environment>/light_channels` when they change.
+    Without a command, or without permission of the guard, a channel is dark at once. A channel that is
+    `switched` is fully on or dark. The guard judges each channel, and "light_illuminance", the command for
+    all channels.
     """
 
     def __init__(
@@ -80,14 +74,9 @@ class LightActuator(Actuator):
         mix: Mapping[str, float] = DEFAULT_MIX,
         ramp_s: float = 0.0,
         switched: Collection[str] = (),
-        stale_after_s: float = 5.0,
-        write_timeout_s: float = 2.0,
-        retries: Pauses = RETRIES,
-        guard: Guard | None = None,
-        lease: Lease = PATIENT,
-        counted: Counted = uncounted,
-        device: str = "light",
+        **options: Unpack[ActuatorOptions],
     ) -> None:
+        options.setdefault("lease", PATIENT)
         self._mix = dict(mix)
         self._switched = frozenset(switched)
         self._ramps = {channel: Ramp(ramp_s) for channel in self._mix}
@@ -97,17 +86,12 @@ class LightActuator(Actuator):
         super().__init__(
             bus,
             environment,
-            device,
+            "light",
             write=write,
             worker=worker,
             safe=dict.fromkeys(self._mix, SAFE_LEVEL),
             commands=(self._illuminance_topic, self._all_channels_topic, *self._channel_topics),
-            stale_after_s=stale_after_s,
-            write_timeout_s=write_timeout_s,
-            retries=retries,
-            guard=guard,
-            lease=lease,
-            counted=counted,
+            **options,
         )
         self._channels = self.node.advertise(light_channels(environment), CHANNEL_LEVELS)
         self.node.open(self._all_channels_topic)
@@ -120,13 +104,12 @@ class LightActuator(Actuator):
         return {field: self._written.get(name, SAFE_LEVEL) for name, field in LIGHT_CHANNELS.items()}
 
     def _take(self, message: Message) -> None:
-        ok = message.quality is Quality.OK
         if message.topic == self._all_channels_topic:
             for channel in self._mix:
-                self._hold(channel, message.value[LIGHT_CHANNELS[channel]] if ok else None)
+                self._hold(channel, message.known and message.known[LIGHT_CHANNELS[channel]])
         else:
             name = self._channel_topics.get(message.topic, "light_illuminance")
-            self._hold(name, message.value if ok else None)
+            self._hold(name, message.known)
 
     def _target(self, channel: str) -> float:
         level = self._commanded(channel)

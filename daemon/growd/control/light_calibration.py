@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
@@ -10,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
+from growd.bus.services import done, refused
 from growd.control.calibration_log import CalibrationRecord
-from growd.control.errors import ControlError
+from growd.control.errors import ExperimentError
+from growd.control.experiments import Experiment
 from growd.control.interlocks.saved_states import SAVE_ERRORS
 from growd.control.light_curve import problem_of
 from growd.control.topics import SENTENCE, commanded, desired, raw, said
-from growd.runtime.sentence import Sentence, code_of, document, reworded, told
+from growd.runtime.sentence import Sentence, document, reworded, told
 from growd.variables import ILLUMINANCE
 
 if TYPE_CHECKING:
@@ -52,23 +53,20 @@ CALIBRATION: Final = MessageType(
 """`state` is running, done or failed. `curve` is the result, or the points so far. `left` is an estimate."""
 
 
-class CalibrationError(ControlError):
-    """The light cannot be calibrated now. The text says why."""
-
-
-class LightCalibration:
+class LightCalibration(Experiment):
     """The services `<environment>/controllers/light_illuminance/calibrate_light` and `.../stop_calibration`.
 
     It answers at once that it has started, or why not. The lamp is dark, goes through `LEVELS`, and is dark
-    again; the light measured while it is dark is subtracted. It takes about two minutes. Each reading may
-    take `patience_s` longer than its `interval_s`. Progress and result are on
-    `<environment>/controllers/light_illuminance/calibration`. The resulting curve is saved as the
+    again; the light measured while it is dark is subtracted. It takes about two minutes. Progress and result
+    are on `<environment>/controllers/light_illuminance/calibration`. The resulting curve is saved as the
     controller's parameter; on failure nothing changes.
 
     It is refused, or stopped, while the sensor fails, a recipe or an override drives the light, a channel has
-    its own command, or a hold or an interlock holds the lamp (`why_held`). It is refused while another
-    experiment (`others`) runs. A client's set point waits meanwhile. `log` keeps a record of it.
+    its own command, or a hold or an interlock holds the lamp (`why_held`). A client's set point waits
+    meanwhile. `log` keeps a record of it.
     """
+
+    noun = "calibration of the lamp"
 
     def __init__(
         self,
@@ -81,22 +79,17 @@ class LightCalibration:
         ramp_s: float,
         stale_after_s: float,
         why_held: Callable[[], str],
-        patience_s: float = PATIENCE_S,
-        others: Callable[[], str] = lambda: "",
-        log: CalibrationLog | None = None,
+        others: Callable[[], str],
+        log: CalibrationLog | None,
     ) -> None:
-        self.node = bus.node(f"{environment}/light_calibration")
-        self._clock = bus.clock
+        super().__init__(bus, environment, "light_calibration", others=others, variable=ILLUMINANCE)
         self._controller = controller
         self._interval = interval_s
         self._ramp = ramp_s
         self._stale_after = stale_after_s
         self._why_held = why_held
-        self._others = others
         self._log = log
         self._by = ""
-        self._environment = environment
-        self._patience = patience_s
         self._raw = bus.topics.get(raw(environment, "light_illuminance"))
         self._sensors = (f"{environment}/samplers/", f"{environment}/combiners/")
         self._recipe_topic = bus.topics.get(desired(environment, "light_illuminance"))
@@ -105,103 +98,48 @@ class LightCalibration:
         self._channels = [
             bus.topics.get(commanded(environment, f"light_intensity_{name}")) for name in channels
         ]
-        self._asked = asyncio.Event()
-        self._stage: str = ""
-        self._stopped = ""  # why it ends early
-        self._is_saving = False
-        self.node.describe("experiments", self._information)
         base = controller.node.name
         self._output = self.node.advertise(f"{base}/calibration", CALIBRATION)
         self.node.serve(
             f"{base}/calibrate_light",
             "growd/CalibrateLight",
-            self._begin,
+            self._ask,
             doc="Measure the light of the lamp at each level, in about two minutes. Refused while the "
             "sensor does not work, a recipe or a command by hand drives the light, or an interlock holds it.",
             names_caller=True,
             is_administrative=True,
         )
-        self.node.serve(
-            f"{base}/stop_calibration",
-            "std_srvs/Trigger",
-            self._stop,
-            doc="End the calibration of the lamp; nothing changes.",
-            names_caller=True,
-        )
-
-    async def run(self) -> None:
-        """Calibrate when asked, until cancelled."""
-        try:
-            while True:
-                await self._asked.wait()
-                await self._calibrate()
-                self._asked.clear()
-        finally:
-            self._asked.clear()
-            self._controller.drive(None)
+        self._serve_stop(f"{base}/stop_calibration", "End the calibration of the lamp; nothing changes.")
 
     @property
-    def running(self) -> str:
-        """What runs now, in words, or ""."""
-        return Sentence("the calibration of the lamp", "lamp_calibration") if self._asked.is_set() else ""
+    def title(self) -> Sentence:
+        return Sentence("the calibration of the lamp", "lamp_calibration")
 
-    def _information(self) -> list[dict[str, Any]]:
-        """For `growd status`."""
-        if not self.running:
-            return []
-        return [
-            {
-                "environment": self._environment,
-                "name": self.running,
-                **code_of(self.running),
-                "text": str(self._stage),
-                "stage": document(self._stage),
-                "variable": ILLUMINANCE,
-            }
-        ]
-
-    async def _begin(self, who: str) -> dict[str, Any]:
-        """The service."""
+    async def _ask(self, who: str) -> dict[str, Any]:
         if self.running:
-            return {"success": False, "message": "a calibration is under way"}
-        if others := self._others():
-            return {"success": False, "message": f"{others} is running; wait for its end"}
-        if self._log is not None and (reason := self._log.why_not()):
-            return {"success": False, "message": reason}
+            return refused("a calibration is under way")
+        if reason := self._why_busy() or (self._log.why_not() if self._log is not None else ""):
+            return refused(reason)
         self._stopped, self._by = "", who
         try:
             self._refuse_if_driven()
             self._refuse_unless_ok(self._raw.last)
-        except CalibrationError as error:
-            return {"success": False, "message": str(error)}
-        self._stage = Sentence("starts", "starts")
-        self._asked.set()
-        return {
-            "success": True,
-            "message": f"the calibration has started; see the topic {self._output.topic.name}",
-        }
+        except ExperimentError as error:
+            return refused(str(error))
+        self._begin_soon()
+        return done(f"the calibration has started; see the topic {self._output.topic.name}")
 
-    async def _stop(self, who: str) -> dict[str, Any]:
-        if not self.running:
-            return {"success": False, "message": "no calibration of the lamp is running"}
-        if self._is_saving:
-            return {"success": False, "message": "the calibration has ended; its curve is being saved"}
-        self._stopped = Sentence(f"it was stopped by {who}", "stopped_by", by=who)
-        return {"success": True, "message": "the calibration ends; nothing changes"}
-
-    async def _calibrate(self) -> None:
+    async def _run_once(self) -> None:
         self._report("running", Sentence("the calibration has started", "starts"))
         try:
             points = await self._measured()
-            self._is_saving = True
-            before = self._controller.full_lux
-            await self._controller.save_curve(points)
-        except (CalibrationError, BusError, OSError) as error:
+            with self._saving():
+                before = self._controller.full_lux
+                await self._controller.save_curve(points)
+                await self._record(before, points)
+        except (ExperimentError, BusError, OSError) as error:
             self._report("failed", reworded(f"{error}; nothing has changed", told(error)))
-        else:
-            await self._record(before, points)
         finally:
-            self._is_saving = False
             self._controller.drive(None)
 
     async def _record(self, before: float, points: list[list[float]]) -> None:
@@ -225,9 +163,9 @@ class LightCalibration:
         level = logging.WARNING if state == "failed" else logging.INFO
         logger.log(level, "%s: %s: %s", self.node.name, state, message)
 
-    def _publish(self, state: str, message: str, points: list[list[float]], done: int) -> None:
+    def _publish(self, state: str, message: str, points: list[list[float]], number: int) -> None:
         step_s = POLL_S + (2 + READINGS) * max(self._interval, POLL_S)
-        progress, left = done / _STEPS, (_STEPS - done) * step_s + self._ramp * (done < _STEPS)
+        progress, left = number / _STEPS, (_STEPS - number) * step_s + self._ramp * (number < _STEPS)
         self._output.publish(
             {"state": state, **said(message), "curve": points, "progress": progress, "left": left}
         )
@@ -235,17 +173,15 @@ class LightCalibration:
     async def _measured(self) -> list[list[float]]:
         before = await self._light_at(0.0)
         lit: list[float] = []
-        for done, level in enumerate(LEVELS, 1):
+        for number, level in enumerate(LEVELS, 1):
             so_far = [[at, round(light - before, 1)] for at, light in zip(LEVELS, lit, strict=False)]
-            self._publish("running", _lamp_at(level), so_far, done)
+            self._publish("running", _lamp_at(level), so_far, number)
             lit.append(await self._light_at(level))
         after = await self._light_at(0.0)
         top = lit[-1] - (before + after) / 2
         if abs(after - before) > DRIFT_SHARE * abs(top):
             text = f"other light changed from {before:.0f} to {after:.0f} lux during the calibration"
-            raise CalibrationError(
-                Sentence(text, "other_light_changed", before=before, after=after, unit="lux")
-            )
+            raise ExperimentError(text, "other_light_changed", before=before, after=after, unit="lux")
         steps = len(LEVELS) + 1
         points = []
         for number, (level, light) in enumerate(zip(LEVELS, lit, strict=True), 1):
@@ -254,22 +190,18 @@ class LightCalibration:
         while len(points) > 1 and points[0][1] < DARK_SHARE * top:
             del points[0]
         if problem := problem_of(points, DARK_SHARE * top / 2):
-            raise CalibrationError(
-                Sentence(f"the measured light is not a curve: {problem}", "no_light_curve")
-            )
+            raise ExperimentError(f"the measured light is not a curve: {problem}", "no_light_curve")
         return points
 
     async def _light_at(self, level: float) -> float:
         """The mean of `READINGS` readings in lux, after lamp and sensor have settled at this level."""
         self._stage = _lamp_at(level)
         self._controller.drive(level)
-        limit = self._clock.monotonic() + self._ramp + self._patience
+        limit = self._clock.monotonic() + self._ramp + PATIENCE_S
         while not self._controller.is_followed():
             self._refuse_if_driven()
             if self._clock.monotonic() > limit:
-                raise CalibrationError(
-                    Sentence(f"the lamp does not reach level {level:g}", "lamp_does_not_follow")
-                )
+                raise ExperimentError(f"the lamp does not reach level {level:g}", "lamp_does_not_follow")
             await self._clock.sleep(POLL_S)
         settled = self._clock.monotonic() + 2 * self._interval + POLL_S  # a reading may have begun before
         while (left := settled - self._clock.monotonic()) > 0:
@@ -282,44 +214,42 @@ class LightCalibration:
 
     async def _next_reading(self, level: float) -> float:
         seen = self._raw.count
-        limit = self._clock.monotonic() + self._interval + self._patience
+        limit = self._clock.monotonic() + self._interval + PATIENCE_S
         while self._clock.monotonic() <= limit:
             await self._clock.sleep(POLL_S)
             self._refuse_if_driven()
             if not self._controller.is_followed():
-                raise CalibrationError(
-                    Sentence(f"the lamp did not stay at level {level:g}", "lamp_does_not_follow")
-                )
+                raise ExperimentError(f"the lamp did not stay at level {level:g}", "lamp_does_not_follow")
             last = self._raw.last
             if last is not None and last.number > seen and last.node.startswith(self._sensors):
                 self._refuse_unless_ok(last)
                 value: float = last.value
                 return value
-        raise CalibrationError(Sentence("the light sensor gives no reading", "no_light_reading"))
+        raise ExperimentError("the light sensor gives no reading", "no_light_reading")
 
     def _refuse_unless_ok(self, last: Message | None) -> None:
         if last is None or last.quality is not Quality.OK:
-            raise CalibrationError(Sentence("the light sensor has failed", "no_light_reading"))
+            raise ExperimentError("the light sensor has failed", "no_light_reading")
         if self._clock.time() - last.time > self._stale_after:
-            raise CalibrationError(Sentence("the light sensor has had no recent reading", "no_light_reading"))
+            raise ExperimentError("the light sensor has had no recent reading", "no_light_reading")
 
     def _refuse_if_driven(self) -> None:
         if self._stopped:
-            raise CalibrationError(self._stopped)
+            raise ExperimentError(self._stopped)
         if why := self._why_held():
-            raise CalibrationError(Sentence(f"the lamp is held: {why}", "lamp_held", why=document(why)))
+            raise ExperimentError(f"the lamp is held: {why}", "lamp_held", why=document(why))
         wanted = self._recipe_topic.last
         if wanted is not None and wanted.node == self._recipe_node and wanted.quality is Quality.OK:
-            raise CalibrationError(Sentence("a recipe drives the light; stop it first", "recipe_runs"))
+            raise ExperimentError("a recipe drives the light; stop it first", "recipe_runs")
         if self._controller.is_overridden:
             release = f"growd topic release {self._command_topic}"
             text = f"an override drives the light; release it: {release}"
-            raise CalibrationError(Sentence(text, "has_override", variable=ILLUMINANCE))
+            raise ExperimentError(text, "has_override", variable=ILLUMINANCE)
         for topic in self._channels:
-            if topic.last is not None and topic.last.quality is Quality.OK:
+            if topic.known is not None:
                 release = f"release it: growd topic release {topic.name}"
                 text = f"{topic.name} has a command of its own; {release}"
-                raise CalibrationError(Sentence(text, "has_override", variable=topic.name.rpartition("/")[2]))
+                raise ExperimentError(text, "has_override", variable=topic.name.rpartition("/")[2])
 
 
 def _lamp_at(level: float) -> Sentence:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from growd.bus.fields import Field, Kind
-from growd.bus.messages import Quality
-from growd.control.applied import Applied
 from growd.control.controllers import OVERRIDE_S, Controller
+from growd.control.loop_inputs import Applied
 from growd.control.loop_laws import DOSE_SHARE, DosePlan, Hysteresis, Sides
 from growd.control.pid import Gains, Pid
 from growd.control.pumps import JointFlow
 from growd.control.topics import measured
 from growd.loops import loop_kind
+from growd.runtime.sentence import Sentence, problem
 from growd.variables import CARBON_DIOXIDE, VARIABLES
 
 if TYPE_CHECKING:
@@ -23,28 +23,33 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.bus.messages import Message
     from growd.bus.parameter_rules import Parameter
-    from growd.control.lamp_share import LampShare
+    from growd.control.loop_inputs import LampShare
 
 MOST_KP = 1_000.0
 
 
 @dataclass(frozen=True)
-class Doses:
-    """Doses of pumps. Volumes in ml, those for one unit of the whole tank."""
+class DoseSize:
+    """A dose in one direction: `ml_per_unit` of the whole tank, by outputs of this joint flow."""
 
     ml_per_unit: float
-    lowering_ml_per_unit: float = 0.0
     flow: JointFlow = field(default_factory=JointFlow)
-    """Of all outputs that raise the variable."""
-    lowering_flow: JointFlow = field(default_factory=JointFlow)
+    longest_s: float = math.inf
+    is_water: bool = False
+    """Whether it is fresh water, which has no `most_ml`."""
+
+
+@dataclass(frozen=True)
+class Doses:
+    """Doses of pumps that raise a variable, and that lower it."""
+
+    raising: DoseSize
+    lowering: DoseSize
     mixing_s: float = 300.0
     most_ml: float = 50.0
-    longest_s: float = math.inf
-    """The longest dose."""
-    lowering_longest_s: float = math.inf
-    """The longest dose that lowers the variable."""
-    is_lowering_water: bool = False
-    """Whether fresh water lowers the variable, which has no `most_ml`."""
+
+    def size(self, *, raises: bool) -> DoseSize:
+        return self.raising if raises else self.lowering
 
 
 @dataclass(frozen=True)
@@ -74,29 +79,23 @@ def usual_settings(variable: str) -> LoopSettings:
         kind.lowers_band,
         kind.method,
         lowering=None if kind.lowering_kp is None else replace(gains, kp=kind.lowering_kp),
-        doses=Doses(1.0, 1.0) if kind.method == "dose" else None,
+        doses=Doses(DoseSize(1.0), DoseSize(1.0)) if kind.method == "dose" else None,
     )
 
 
 class LoopController(Controller):
     """From `desired` of a variable to a demand, above 0 for the outputs that raise it, below 0 to lower it.
 
-    With `pid` (`growd.control.pid`) the demand is -1..1. `lowers_band` above the set point it changes to the
-    outputs that lower the variable, and as far below it back, so that they do not work against each other.
-    Of a variable that falls by itself (CO2) they only remove what is more than `lowers_band` too much. With
-    `on_off` the demand is 1, 0 or -1 (`Hysteresis`). With doses (`DosePlan`) it is 1 or -1 for the length of
-    a dose, and 0 while the water mixes.
+    With `pid` the demand is -1..1. `lowers_band` above the set point it changes to the outputs that lower the
+    variable, and as far below it back (`Sides`). Of a variable that falls by itself (CO2) they only remove
+    what is more than `lowers_band` too much. With `on_off` the demand is 1, 0 or -1 (`Hysteresis`). With
+    doses (`DosePlan`) it is 1 or -1 for the length of a dose, and 0 while the water mixes.
 
     The PID gets the real level of the outputs (`raises`, `lowers`), so it knows of interlocks, overrides and
-    doses still due. Outputs that lower the variable count only while this controller asks for them. They do
-    not run for less than `floor()`. Without a set point, or without a measured value that is ok and younger
-    than `measured_stale_after_s`, nothing is commanded. The integral is held meanwhile, and starts from 0
-    after a release of the set point.
-
-    Parameters under `<environment>/controllers/<variable>/`, changeable at any time: `on_off`, `kp`, `ti`,
-    `td` (s), `weight` of the set point, `band` and `lowers_band` (`fan_band` of CO2); with doses
-    `ml_per_unit`, `mixing` (s), `most_ml` and the bands. `remedy` ends the warning of gains that
-    were never tuned, "" for no warning.
+    doses still due. Outputs that lower the variable do not run for less than `floor()`. Without a set point,
+    or a measured value that is ok and younger than `measured_stale_after_s`, nothing is commanded; the
+    integral is held, and starts from 0 after a release of the set point. `remedy` ends the warning of gains
+    that were never tuned, "" for no warning.
     """
 
     def __init__(
@@ -167,13 +166,13 @@ class LoopController(Controller):
         on_off = Field("on_off", Kind.BOOL, default=settings.method == "on_off")
         lowers_band = "fan_band" if self.variable == CARBON_DIOXIDE else "lowers_band"
         if doses := settings.doses:
-            self._ml_per_unit = self._number("ml_per_unit", doses.ml_per_unit, 0, 1e6, f"ml/{unit}")
+            ml_per_unit = doses.raising.ml_per_unit
+            self._ml_per_unit = self._number("ml_per_unit", ml_per_unit, 0, 1e6, f"ml/{unit}")
             self._mixing = self._number("mixing", doses.mixing_s, 0, 86_400, "s")
             self._most_ml = self._number("most_ml", doses.most_ml, 0, 1e6, "ml")
             if has_lowering:
-                self._lowering_ml = self._number(
-                    "lowering_ml_per_unit", doses.lowering_ml_per_unit, 0, 1e6, f"ml/{unit}"
-                )
+                ml_per_unit = doses.lowering.ml_per_unit
+                self._lowering_ml = self._number("lowering_ml_per_unit", ml_per_unit, 0, 1e6, f"ml/{unit}")
         else:
             self._on_off = self.node.declare(f"{self.node.name}/on_off", on_off)
             self._gains = self._declare_gains("", settings.gains)
@@ -208,23 +207,21 @@ class LoopController(Controller):
             f"the control of {self.variable} has the default gains and was never tuned, so {self.name} may "
             f"overshoot: {self._remedy}"
         )
-        fields = {"variable": self.variable}
-        name = f"{self.node.name}/autotune"
-        return [{"text": text, "code": "never_tuned", "fields": fields, "name": name}]
+        said = Sentence(text, "never_tuned", variable=self.variable)
+        return [problem(said, name=f"{self.node.name}/autotune")]
 
     def _is_untuned(self) -> bool:
         usual = usual_settings(self.variable)
         if self.settings.doses is not None:
-            doses, found = self.settings.doses, [self._ml_per_unit.value]
-            if self._has_lowering:
-                found.append(self._lowering_ml.value)
-            return found == [doses.ml_per_unit, doses.lowering_ml_per_unit][: len(found)]
+            doses, raising = self.settings.doses, self._ml_per_unit.value
+            lowering = self._lowering_ml.value if self._has_lowering else doses.lowering.ml_per_unit
+            return bool((raising, lowering) == (doses.raising.ml_per_unit, doses.lowering.ml_per_unit))
         if self._on_off.value:
             return False
         return self._gains_of(self._gains, 1.0) == replace(usual.gains, weight=1.0)
 
     def _take_input(self, message: Message) -> bool:
-        value = message.value if message.quality is Quality.OK else None
+        value = message.known
         if message.topic == self._measured_topic:
             self._measured = None if value is None else (value, self._published_at(message))
         elif message.topic == self._desired_topic:
@@ -341,11 +338,11 @@ class LoopController(Controller):
     def _dose_s(self, doses: Doses, error: float, direction: int) -> float:
         """The length of a dose against an error."""
         ml_per_unit = self._ml_per_unit.value if direction > 0 else self._lowering_ml.value
-        flow = doses.flow if direction > 0 else doses.lowering_flow
+        size = doses.size(raises=direction > 0)
         ml: float = DOSE_SHARE * min(error, self._kind.dose_step) * ml_per_unit
-        if direction > 0 or not doses.is_lowering_water:
+        if not size.is_water:
             ml = min(self._most_ml.value, ml)
-        return min(doses.longest_s if direction > 0 else doses.lowering_longest_s, flow.seconds(ml))
+        return min(size.longest_s, size.flow.seconds(ml))
 
     def _valid_s(self) -> float | None:
         left_s = self._doses.until_end(self._clock.monotonic())

@@ -124,8 +124,8 @@ class MissedReasons:
 
     def _command(self, variable: str) -> float | None:
         """The demand of the controller of a variable, None without one."""
-        last = self._last(commanded(self._environment, variable))
-        return None if last is None or last.quality is not Quality.OK else float(last.value)
+        demand: float | None = self._bus.topics.get(commanded(self._environment, variable)).known
+        return demand
 
     def _last(self, topic: str) -> Message | None:
         return self._bus.topics.get(topic).last

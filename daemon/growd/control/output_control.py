@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from growd.bus.messages import Quality
 from growd.control.controllers import OVERRIDE_S, Controller
 from growd.control.dosing import Doser
 from growd.control.topics import OUTPUT_LEVEL, commanded, output_level
@@ -36,17 +35,12 @@ class Demand:
 class OutputController(Controller):
     """The level of the outputs of one own variable, 0..1, from the largest demand of all their loops.
 
-    A demand that says for how long it holds is a dose: the command says so too, and is for `minimum_on` at
-    least.
+    A set point of the own variable wins; `share` is the level for it. A demand that says for how long it
+    holds is a dose. A dimmed output gets the level itself. A switched one gets doses (`growd.control.dosing`)
+    whose share of time is the level; a set point of 0 or full level switches it at once. A dose counts while
+    any of `outputs` (names) is really on, so one that an interlock holds is given afterwards.
 
-    A set point of the own variable wins; `share` is the level for it. A dimmed output gets the level
-    itself. A switched one gets doses (`growd.control.dosing`) whose share of time is the level; a set point
-    of 0 or full level switches it at once. Without a set point or a fresh command of any loop nothing is
-    commanded, and no dose is due. Edges come when they are due, not at the next second. A dose counts while
-    any of `outputs` (names) is really on, so that one that an interlock holds is given afterwards.
-
-    Parameters of a switched one under `<environment>/controllers/<variable>/`: `minimum_on`, `minimum_off`
-    and `minimum_cycle` (s).
+    Parameters of a switched one: `minimum_on`, `minimum_off` and `minimum_cycle` (s).
     """
 
     def __init__(
@@ -62,7 +56,6 @@ class OutputController(Controller):
         minimum_on_s: float = 4.0,
         minimum_off_s: float = 2.0,
         minimum_cycle_s: float = 0.0,
-        command_stale_after_s: float = COMMAND_STALE_S,
         override_s: float = OVERRIDE_S,
     ) -> None:
         self._demands = {commanded(environment, each.variable): each for each in demands}
@@ -79,7 +72,6 @@ class OutputController(Controller):
             self._minimum_on = self._number("minimum_on", minimum_on_s, 0.1, 3_600, "s")
             self._minimum_off = self._number("minimum_off", minimum_off_s, 0.1, 3_600, "s")
             self._minimum_cycle = self._number("minimum_cycle", minimum_cycle_s, 0.0, 3_600, "s")
-        self._command_stale_after = command_stale_after_s
         self._set_point: float | None = None
         self._commands: dict[str, tuple[float, float, float]] = {}  # by topic: level, arrival, end
         self._dose: tuple[float, float] | None = None  # the end that was asked for, and the real one
@@ -93,7 +85,7 @@ class OutputController(Controller):
         self._advanced = self._clock.monotonic()
 
     def _take_input(self, message: Message) -> bool:
-        value = message.value if message.quality is Quality.OK else None
+        value = message.known
         if message.topic == self._desired_topic:
             self._set_point = value
         elif message.topic in self._levels:
@@ -138,7 +130,7 @@ class OutputController(Controller):
         return self._dose is not None
 
     def _is_fresh(self, came: float, now: float) -> bool:
-        return now - came <= self._command_stale_after
+        return now - came <= COMMAND_STALE_S
 
     def _asked_end(self) -> float | None:
         """When the dose ends that loops ask for now, None without one."""
@@ -155,9 +147,7 @@ class OutputController(Controller):
         now = self._clock.monotonic()
         seconds, self._advanced = now - self._advanced, now
         demand = None if is_at_once else level
-        if (
-            demand is None or seconds > self._command_stale_after
-        ):  # an override was active: restart dosing from zero
+        if demand is None or seconds > COMMAND_STALE_S:  # an override was active: restart dosing from zero
             self._doser.shut()
         elif self._demand is not None:
             self._doser.advance(self._demand, seconds, is_held=self._is_off())

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from growd.bus.messages import Quality
 from growd.control.effect_course import EFFECT, WATCHING, EffectCourse
+from growd.control.errors import ExperimentError
 from growd.control.health import LEVELS, State
-from growd.control.self_test import BRIEFLY_S, Found, Reason, StoppedError
+from growd.control.self_test import BRIEFLY_S, Found, Reason
 from growd.control.topics import commanded, diagnostics, feedback, measured
 from growd.runtime.sentence import Sentence
 from growd.variables import VARIABLES
@@ -44,7 +45,7 @@ class OutputTrial:
     """The trial of one output by commands of `node`.
 
     `inbox` has the commands of the output, and what is measured of what it moves. `proceeds(stage)` is called
-    each second, and raises `StoppedError` to end the whole test.
+    each second, and raises `ExperimentError` to end the whole test.
     """
 
     def __init__(
@@ -239,7 +240,7 @@ class OutputTrial:
                     self._courses[message.topic].take(now - ago, message.value)
             elif not message.node.startswith(self._own):
                 words = f"{self._output.name} was commanded by {message.node}"
-                raise StoppedError(Sentence(words, "commanded_by_other", output=self._output.name))
+                raise ExperimentError(words, "commanded_by_other", output=self._output.name)
 
     def _is_seen(self) -> bool:
         return any(each.is_seen for each in self._courses.values())
@@ -251,15 +252,15 @@ class OutputTrial:
         """The level that was written to all its devices, None if it is not known or not the same."""
         found = set()
         for name in self._output.level_topics:
-            last = self._bus.topics.get(name).last
-            if last is None or last.quality is not Quality.OK:
+            level = self._bus.topics.get(name).known
+            if level is None:
                 return None
-            found.add(last.value[self._output.field] if self._output.field else last.value)
+            found.add(level[self._output.field] if self._output.field else level)
         return found.pop() if len(found) == 1 else None
 
     def _reads_on(self, sensor: FeedbackSensor) -> bool | None:
-        last = self._bus.topics.get(feedback(self._environment, sensor.device)).last
-        return None if last is None or last.quality is not Quality.OK else last.value > sensor.above
+        value = self._bus.topics.get(feedback(self._environment, sensor.device)).known
+        return None if value is None else bool(value > sensor.above)
 
     async def _confirmed(
         self,

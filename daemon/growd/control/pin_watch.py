@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.errors import DEVICE_ERRORS
 from growd.control.topics import EVENT, event, events
-from growd.runtime.sentence import Sentence
+from growd.runtime.sentence import Sentence, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from growd.bus import Bus
     from growd.runtime.worker import Worker
+    from growd_drivers.pins import KeptPins
 
 logger = logging.getLogger(__name__)
 
@@ -21,26 +22,10 @@ PERIOD_S: Final = 0.5
 SHOWN_S: Final = 3_600.0
 
 
-class WatchedPins(Protocol):
-    """The pins of this machine. `restarts` counts the keepers that were lost, `trouble` why the last one was.
-
-    `is_whole`: the present keeper runs, and has all outputs.
-    """
-
-    restarts: int
-    trouble: str
-
-    @property
-    def is_whole(self) -> bool: ...
-
-    def ping(self) -> None:
-        """Ask the keeper, and start a new one if it does not answer. Blocking. Raises OSError."""
-
-
 class PinWatch:
     """Asks the keeper of `pins` in its `worker`. A new one is an event, and for an hour a problem."""
 
-    def __init__(self, bus: Bus, environments: Iterable[str], pins: WatchedPins, worker: Worker) -> None:
+    def __init__(self, bus: Bus, environments: Iterable[str], pins: KeptPins, worker: Worker) -> None:
         self.node = bus.node("pins")
         self._clock = bus.clock
         self._liveness = bus.liveness
@@ -84,17 +69,15 @@ class PinWatch:
     def _sentence(self) -> Sentence:
         if self._pins.is_whole:
             text = f"the pin keeper failed ({self._pins.trouble}); a new one brought all pins to rest"
-            return Sentence(text, "pin_keeper_restarted")
+            return Sentence(text, "pin_keeper_restarted", reason=str(self._pins.trouble))
         text = (
             f"the pin keeper failed ({self._pins.trouble}): outputs on pins may be on, switch off their power"
         )
-        return Sentence(text, "pins_may_be_on")
+        return Sentence(text, "pins_may_be_on", reason=str(self._pins.trouble))
 
     def _problems(self) -> list[dict[str, Any]]:
         if self._restarted_at is None:
             return []
         if self._pins.is_whole and self._clock.monotonic() - self._restarted_at > SHOWN_S:
             return []
-        code = "pin_keeper_restarted" if self._pins.is_whole else "pins_may_be_on"
-        fields = {"reason": str(self._pins.trouble)}
-        return [{"text": self._sentence, "is_failure": True, "code": code, "fields": fields}]
+        return [problem(self._sentence, is_failure=True)]

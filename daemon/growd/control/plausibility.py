@@ -83,13 +83,12 @@ class Plausibility:
     - A value at the end of its range, or beyond it, is a fault; at the end of a range that other parts or
       settings have, after `AT_END_S`.
     - A value that does not change is a fault after `stuck_after_s`, by default the `same_for_s` of the kind.
-    - After power-on there is no reading for `warm_up_s`, nor while a constant comes. A part may have been
-      switched on before its first answer, if it was silent for `SILENCE_S` or unplugged, and if its value
-      jumps onto one of its constants, or anywhere after a missed answer, and then stays exactly the same.
-      `on_restart` is called then.
+    - After power-on there is no reading for `warm_up_s`, nor while a constant comes. `on_restart` is called
+      when the part was switched on: it was silent for `SILENCE_S` or unplugged, or its value jumps onto a
+      constant, or anywhere after a missed answer, and stays exactly the same.
 
     `fields` are the variables by the names of the sample's fields. `range_end` replaces the upper end of the
-    range, and `ends` are those of the scale that the configuration gives. Times are monotonic seconds.
+    range, and `ends` are those of the scale that the configuration gives.
     """
 
     def __init__(

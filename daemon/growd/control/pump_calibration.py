@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
+from growd.bus.services import done, refused
 from growd.control.calibration_log import CalibrationRecord
-from growd.control.errors import ControlError
+from growd.control.errors import ExperimentError
+from growd.control.experiments import Experiment
 from growd.control.interlocks.saved_states import SAVE_ERRORS
-from growd.control.pump_fit import FitPoint, PumpFit, PumpFitError, fitted
+from growd.control.pump_fit import FitPoint, PumpFit, fitted
 from growd.control.pumps import SERVICE
 from growd.control.topics import commanded
 from growd.runtime.sentence import Sentence, code_of, document, told
@@ -55,10 +57,6 @@ _SECONDS: Final = Field(
 )
 _ML: Final = Field("ml", Kind.FLOAT64, 0, 100_000, "ml", doc="the volume in the cylinder")
 _NUMBER: Final = Field("dose", Kind.INT64, 0, 1_000, default=0, doc="the number of the dose; 0: the last one")
-
-
-class SessionError(ControlError):
-    """A step of a session is refused. The text says why."""
 
 
 class Cylinder(Protocol):
@@ -131,18 +129,18 @@ class _Session:
         return self.shortest_s * PLAN[len(self.points) % len(PLAN)]
 
 
-class PumpCalibration:
+class PumpCalibration(Experiment):
     """The services of `<environment>/pump_calibration`: begin, dose, measured, save, cancel.
 
     `begin` opens a session, in which the hose of the pump ends in a measuring cylinder. Each `dose` runs the
-    pump for a known time, `measured` takes the volume of the last one, and `save` keeps the line through all
-    of them as a record in `log` and uses it. All dosing pumps are off meanwhile, whoever commands them, but
-    for that dose (`pumps`). The session ends without a change at `cancel`, after `idle_s` without a call, at
-    a restart, and when this task fails.
+    pump for a known time, `measured` takes its volume, and `save` keeps the line through all of them in `log`
+    and uses it. All dosing pumps are off meanwhile, but for that dose (`pumps`). The session ends without a
+    change at `cancel`, after `IDLE_S` without a call, and when this task ends.
 
-    The interlocks hold as ever, but for those of the tank, which the dose does not reach. The detail
-    `session` has its state, `pumps` what each pump gives.
+    The interlocks hold as ever, but for those of the tank, which the dose does not reach.
     """
+
+    noun = "calibration of a pump"
 
     def __init__(
         self,
@@ -155,57 +153,53 @@ class PumpCalibration:
         others: Callable[[], str],
         log: CalibrationLog,
         litres: Callable[[str], float | None],
-        cylinder: Cylinder | None = None,
-        idle_s: float = IDLE_S,
+        cylinder: Cylinder | None,
     ) -> None:
-        self.node = bus.node(f"{environment}/pump_calibration")
-        self._environment = environment
-        self._clock = bus.clock
+        super().__init__(bus, environment, "pump_calibration", others=others)
         self._calibrated = calibrated
         self._pumps = pumps
         self._interlocks = interlocks
-        self._others = others
         self._log = log
         self._litres = litres
         self._cylinder = cylinder
-        self._idle_s = idle_s
         self._publishers = {
             each.variable: self.node.publisher(commanded(environment, each.variable))
             for each in calibrated.values()
         }
         self._session: _Session | None = None
-        self._is_saving = False
         self._dosing: asyncio.Task[None] | None = None
         self._expiry: Cancellable | None = None
-        self._asked = asyncio.Event()
         self._serve()
         self.node.describe("session", self._session_now)
         self.node.describe("pumps", lambda: [self._described(each) for each in calibrated])
-        self.node.describe("experiments", self._experiments)
 
     async def run(self) -> None:
         """Give doses when asked, until cancelled."""
         try:
-            while True:
-                await self._asked.wait()
-                self._asked.clear()
-                session = self._session
-                if session is not None:
-                    async with asyncio.TaskGroup() as tasks:  # so that the end of the session ends a dose
-                        dose = self._dose(session)
-                        self._dosing = tasks.create_task(dose, name=f"{self.node.name}: dose")
-                    self._dosing = None
+            await super().run()
         finally:
             self._dosing = None
             self._end("growd ends it")
 
+    async def _run_once(self) -> None:
+        if self._session is not None:
+            async with asyncio.TaskGroup() as tasks:  # so that the end of the session ends a dose
+                dose = self._dose(self._session)
+                self._dosing = tasks.create_task(dose, name=f"{self.node.name}: dose")
+            self._dosing = None
+
+    @property
+    def title(self) -> Sentence:
+        name = self._pumps.calibrated
+        return Sentence(f"the calibration of {name}", "pump_calibration", device=name)
+
     @property
     def running(self) -> str:
-        """What runs now, in words, or ""."""
-        if self._session is None:
-            return ""
-        name = self._session.pump.name
-        return Sentence(f"the calibration of {name}", "pump_calibration", device=name)
+        return self.title if self._session is not None else ""
+
+    @property
+    def _is_dosing(self) -> bool:
+        return self._dosing is not None or self._asked.is_set()
 
     def _serve(self) -> None:
         def serve(
@@ -232,107 +226,105 @@ class PumpCalibration:
     async def _begin(self, pump: str, who: str) -> dict[str, Any]:
         try:
             chosen = self._chosen(pump)
-        except SessionError as error:
-            return _refused(str(error))
+        except ExperimentError as error:
+            return refused(str(error))
         now = self._clock.monotonic()
         shortest_s = self._shortest_s(chosen)
-        self._session = _Session(chosen, who, self._clock.time(), now + self._idle_s, shortest_s)
+        self._session = _Session(chosen, who, self._clock.time(), now + IDLE_S, shortest_s)
+        self._driven = chosen.variable
         self._pumps.calibrated = chosen.name
         self._touch()
         logger.info("%s: %s began the calibration of %s", self.node.name, who, chosen.name)
-        return _done(f"put the hose of {chosen.name} into the cylinder; all dosing pumps wait meanwhile")
+        return done(f"put the hose of {chosen.name} into the cylinder; all dosing pumps wait meanwhile")
 
     async def _ask(self, seconds: float, who: str) -> dict[str, Any]:  # noqa: ARG002
         try:
             session = self._idle_session()
             seconds = self._length(session, seconds or session.next_s)
-        except SessionError as error:
-            return _refused(str(error))
+        except ExperimentError as error:
+            return refused(str(error))
         session.doses = [each for each in session.doses if each.ml is not None]
         session.doses.append(_Dose(seconds))
         session.note = ""
         self._touch()
         self._asked.set()
-        return _done(f"{session.pump.name} gives a dose of {seconds:.2f} s")
+        return done(f"{session.pump.name} gives a dose of {seconds:.2f} s")
 
     async def _measured(self, ml: float, dose: int, who: str) -> dict[str, Any]:  # noqa: ARG002
         try:
             session = self._idle_session()
-        except SessionError as error:
-            return _refused(str(error))
+        except ExperimentError as error:
+            return refused(str(error))
         if dose > len(session.doses):
-            return _refused(f"dose: there are {counted(len(session.doses), 'dose')}, not {dose}")
+            return refused(f"dose: there are {counted(len(session.doses), 'dose')}, not {dose}")
         if not session.doses or session.doses[dose - 1].ran_s is None:
-            return _refused(f"there is no dose to measure{_because(session.note)}; give one first")
+            return refused(f"there is no dose to measure{_because(session.note)}; give one first")
         session.doses[dose - 1].ml = ml
         self._touch()
         fit = self._fit(session)
         so_far = f"; so far the pump gives {fit}" if isinstance(fit, PumpFit) else ""
-        return _done(f"dose {dose or len(session.doses)}: {ml:g} ml{so_far}")
+        return done(f"dose {dose or len(session.doses)}: {ml:g} ml{so_far}")
 
     async def _save(self, who: str) -> dict[str, Any]:
         try:
             session = self._idle_session()
             fit = fitted(session.points, self._flow(session).configured)
             record = self._record(session, fit, who)
-        except (SessionError, PumpFitError) as error:
-            return _refused(str(error))
-        self._is_saving = True
+        except ExperimentError as error:
+            return refused(str(error))
         try:
-            await self._log.keep(record)
+            with self._saving():
+                await self._log.keep(record)
         except SAVE_ERRORS as error:
-            return _refused(f"the calibration could not be saved, and nothing has changed: {error}")
+            return refused(f"the calibration could not be saved, and nothing has changed: {error}")
         finally:
-            self._is_saving = False
             self._touch()
         self._end(f"{who} saved it: {fit}")
-        return _done(f"{record.device} gives {fit}; put its hose back into the tank")
+        return done(f"{record.device} gives {fit}; put its hose back into the tank")
 
     async def _cancel(self, who: str) -> dict[str, Any]:
         if self._session is None:
-            return _refused("no pump is being calibrated")
+            return refused("no pump is being calibrated")
         if self._is_saving:
-            return _refused("the calibration is being saved")
+            return refused("the calibration is being saved")
         name = self._session.pump.name
         self._end(f"{who} cancelled it")
-        return _done(f"the calibration of {name} has ended, and nothing has changed")
+        return done(f"the calibration of {name} has ended, and nothing has changed")
 
     def _chosen(self, name: str) -> CalibratedPump:
         if name not in self._calibrated:
             known = ", ".join(self._calibrated)
-            raise SessionError(f"pump: there is no dosing pump {name}; there is {known}")
+            raise ExperimentError(f"pump: there is no dosing pump {name}; there is {known}")
         if self._session is not None:
             busy, where = self._session.pump.name, self.node.name.partition("/")[0]
-            raise SessionError(
+            raise ExperimentError(
                 f"{self._session.by} calibrates {busy}; save or cancel that: "
                 f"growd pump cancel {busy} --environment {where}"
             )
-        if others := self._others():
-            raise SessionError(f"{others} is running; wait for its end")
-        if reason := self._log.why_not() or self._interlocks.hold_reason:
-            raise SessionError(reason)
+        if reason := self._why_busy() or self._log.why_not() or self._interlocks.hold_reason:
+            raise ExperimentError(reason)
         if self._calibrated[name].times.is_on:
-            raise SessionError(f"{name} is on; wait for the end of its dose")
+            raise ExperimentError(f"{name} is on; wait for the end of its dose")
         return self._calibrated[name]
 
     def _idle_session(self) -> _Session:
         if self._session is None:
-            raise SessionError("no pump is being calibrated; begin with the service begin")
-        if self._dosing is not None or self._asked.is_set():
-            raise SessionError(f"{self._session.pump.name} still gives a dose; wait for its end")
+            raise ExperimentError("no pump is being calibrated; begin with the service begin")
+        if self._is_dosing:
+            raise ExperimentError(f"{self._session.pump.name} still gives a dose; wait for its end")
         if self._is_saving:
-            raise SessionError("the calibration is being saved")
+            raise ExperimentError("the calibration is being saved")
         return self._session
 
     def _length(self, session: _Session, seconds: float) -> float:
         longest = session.pump.longest_s
         if not SHORTEST_S <= seconds <= longest:
             limit = "dose_longest_s" if seconds > longest else "shortest dose"
-            raise SessionError(
+            raise ExperimentError(
                 f"seconds: must be from {SHORTEST_S:g} to {longest:g} s ({limit}), not {seconds:g}"
             )
         if why := self._interlocks.why_held([session.pump.variable], beside_tank=True):
-            raise SessionError(f"{session.pump.name} is held: {why}")
+            raise ExperimentError(f"{session.pump.name} is held: {why}")
         return seconds
 
     def _shortest_s(self, pump: CalibratedPump) -> float:
@@ -347,13 +339,13 @@ class PumpCalibration:
         """The line through the doses so far, or why there is none."""
         try:
             return fitted(session.points, self._flow(session).configured)
-        except PumpFitError as error:
+        except ExperimentError as error:
             return told(error)
 
     def _record(self, session: _Session, fit: PumpFit, who: str) -> PumpRecord:
         litres, flow = self._litres(session.pump.name), self._flow(session)
         if litres is None:
-            raise SessionError("the counters of the outputs have not been read yet; try again")
+            raise ExperimentError("the counters of the outputs have not been read yet; try again")
         return PumpRecord(
             session.pump.name,
             SERVICE,
@@ -409,8 +401,8 @@ class PumpCalibration:
         """Somebody is there: the session ends later."""
         self._forget_expiry()
         if self._session is not None:
-            self._session.ends_at = self._clock.monotonic() + self._idle_s
-            self._expiry = self._clock.call_later(self._idle_s, lambda: self._end("nobody went on with it"))
+            self._session.ends_at = self._clock.monotonic() + IDLE_S
+            self._expiry = self._clock.call_later(IDLE_S, lambda: self._end("nobody went on with it"))
 
     def _end(self, why: str) -> None:
         self._forget_expiry()
@@ -433,22 +425,16 @@ class PumpCalibration:
 
     # --- Information
 
-    def _experiments(self) -> list[dict[str, Any]]:
-        """For `growd status`."""
-        session = self._session
-        if session is None:
-            return []
-        text = f"{counted(len(session.points), 'dose')} measured, by {session.by}"
-        stage = document(Sentence(text, "doses_measured", doses=len(session.points), by=session.by))
-        about = {"environment": self._environment, "text": text, "variable": session.pump.variable}
-        return [about | {"name": str(self.running), **code_of(self.running), "stage": stage}]
+    def _stage_now(self) -> Sentence:
+        assert self._session is not None  # noqa: S101  it is running
+        doses, by = len(self._session.points), self._session.by
+        return Sentence(f"{counted(doses, 'dose')} measured, by {by}", "doses_measured", doses=doses, by=by)
 
     def _session_now(self) -> dict[str, Any] | None:
-        session = self._session
+        session, is_dosing = self._session, self._is_dosing
         if session is None:
             return None
         fit = self._fit(session)
-        is_dosing = self._dosing is not None or self._asked.is_set()
         return {
             "pump": session.pump.name,
             "by": session.by,
@@ -483,11 +469,3 @@ class PumpCalibration:
 
 def _because(why: str) -> str:
     return f" ({why})" if why else ""
-
-
-def _done(message: str) -> dict[str, Any]:
-    return {"success": True, "message": message}
-
-
-def _refused(message: str) -> dict[str, Any]:
-    return {"success": False, "message": message}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import counted
-from growd.runtime.sentence import Sentence
+from growd.control.errors import ExperimentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,10 +27,6 @@ MOST_DEAD_S: Final = 1.0
 
 MOST_RUN_ON_S: Final = 0.5
 """A pump may run on for so long after its end: the dead time is below 0 then."""
-
-
-class PumpFitError(Exception):
-    """The measured doses do not give a flow. The text says why, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -55,18 +51,18 @@ class PumpFit:
 
 
 def fitted(points: Sequence[FitPoint], configured_ml_min: float) -> PumpFit:
-    """The least squares line. Raises `PumpFitError` if it is not plausible."""
+    """The least squares line. Raises `ExperimentError` if it is not plausible."""
     if len(points) < LEAST_POINTS:
         missing = LEAST_POINTS - len(points)
         text = f"{counted(len(points), 'dose')} measured; give and measure {missing} more"
-        raise PumpFitError(Sentence(text, "doses_missing", doses=len(points), missing=missing))
+        raise ExperimentError(text, "doses_missing", doses=len(points), missing=missing)
     times = [each.seconds for each in points]
     if max(times) < LEAST_SPREAD * min(times):
         text = (
             f"the doses took {min(times):.2f} to {max(times):.2f} s; "
             f"give one that takes at least {LEAST_SPREAD * min(times):.1f} s"
         )
-        raise PumpFitError(Sentence(text, "doses_alike", least_s=LEAST_SPREAD * min(times)))
+        raise ExperimentError(text, "doses_alike", least_s=LEAST_SPREAD * min(times))
     fit = _line_through(points)
     _check_line(points, fit)
     _check_pump(fit, min(times), configured_ml_min)
@@ -92,7 +88,7 @@ def _check_line(points: Sequence[FitPoint], fit: PumpFit) -> None:
             f"the flow would be {fit.ml_min:.3g} ml/min: longer doses gave no more; "
             "check the volumes and the hose"
         )
-        raise PumpFitError(Sentence(text, "doses_without_flow"))
+        raise ExperimentError(text, "doses_without_flow")
     if fit.r2 < LEAST_R2:
         others = [_line_through([*points[:number], *points[number + 1 :]]) for number in range(len(points))]
         worst = max(range(len(points)), key=lambda number: others[number].r2)
@@ -103,9 +99,7 @@ def _check_line(points: Sequence[FitPoint], fit: PumpFit) -> None:
             f"{point.seconds:.2f} s gave {point.ml:.3g} ml, and by the others {expected:.3g} ml; "
             "correct its volume, or begin again"
         )
-        raise PumpFitError(
-            Sentence(text, "dose_off_line", dose=worst + 1, ml=point.ml, expected=round(expected, 2))
-        )
+        raise ExperimentError(text, "dose_off_line", dose=worst + 1, ml=point.ml, expected=round(expected, 2))
 
 
 def _check_pump(fit: PumpFit, shortest_s: float, configured_ml_min: float) -> None:
@@ -115,18 +109,18 @@ def _check_pump(fit: PumpFit, shortest_s: float, configured_ml_min: float) -> No
             f"the dead time would be {fit.dead_s:.2f} s, and must be below {most_s:.2f} s: "
             "fill the hose first, and begin again"
         )
-        raise PumpFitError(Sentence(text, "dead_time_long"))
+        raise ExperimentError(text, "dead_time_long")
     if fit.dead_s < -MOST_RUN_ON_S:
         text = (
             f"the dead time would be {fit.dead_s:.2f} s, at least {-MOST_RUN_ON_S:g} s is possible: "
             "the hose may run on after a dose; bring its end to the height of the bottle, and begin again"
         )
-        raise PumpFitError(Sentence(text, "pump_runs_on"))
+        raise ExperimentError(text, "pump_runs_on")
     if not 1 / MOST_FACTOR <= fit.ml_min / configured_ml_min <= MOST_FACTOR:
         text = (
             f"the flow would be {fit.ml_min:.4g} ml/min, more than {MOST_FACTOR:g} times away from "
             f"flow_ml_min = {configured_ml_min:g}: check the volumes, or correct flow_ml_min"
         )
-        raise PumpFitError(
-            Sentence(text, "flow_unlike", flow=fit.ml_min, configured=configured_ml_min, unit="ml/min")
+        raise ExperimentError(
+            text, "flow_unlike", flow=fit.ml_min, configured=configured_ml_min, unit="ml/min"
         )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from growd.control.interlocks.on_times import OnTimes
+
+    TimedFlow = tuple[OnTimes, Callable[[], float]]
+    """The times of an output, and its flow in ml/s."""
 
 SERVICE: Final = "calibrate_pump"
 """The service in the records of pump calibrations."""
@@ -46,20 +48,6 @@ class PumpFlow:
         return (math.sqrt((1 - dead) ** 2 + 4 * dead * wanted) - (1 - dead)) / (2 * dead)
 
 
-class LimitFlow:
-    """What a pump may give, for limits: without a dead time, so that no short dose counts as nothing."""
-
-    dead_s = 0.0
-
-    def __init__(self, flow: PumpFlow) -> None:
-        self._flow = flow
-
-    @property
-    def ml_s(self) -> float:
-        """The flow in ml/s."""
-        return self._flow.ml_s
-
-
 class JointFlow:
     """What pumps that run together give; 1 ml/s without any."""
 
@@ -87,7 +75,7 @@ class JointFlow:
 class GivenVolume:
     """Adds up what a pump gives, with the flow in force at the time."""
 
-    def __init__(self, flow: PumpFlow | LimitFlow) -> None:
+    def __init__(self, flow: PumpFlow) -> None:
         self._flow = flow
         self._on_s = 0.0  # since it was switched on, at full level
 
@@ -105,37 +93,34 @@ class GivenVolume:
         return max(0.0, self._on_s - self._flow.dead_s) * self._flow.ml_s if self._on_s > 0 else 0.0
 
 
-class VolumeOfTimes:
-    """The volume in ml that pumps gave since the start, each by the times for which it was on."""
+class Volumes:
+    """What outputs give together, in ml, each with the flow in force at the time.
 
-    def __init__(self, pumps: Iterable[tuple[OnTimes, PumpFlow | LimitFlow]]) -> None:
-        self._pumps = [_Counted(times, GivenVolume(flow)) for times, flow in pumps]
+    For limits: it knows no dead time, so that no short dose counts as nothing.
+    """
+
+    def __init__(self, flows: Iterable[TimedFlow]) -> None:
+        self._flows = tuple(flows)
+        self._counted_s = [0.0] * len(self._flows)
         self._ml = 0.0
 
-    def __call__(self, now: float) -> float:
-        """The volume up to now. Times must not go back."""
-        for each in self._pumps:
-            self._ml += each.new_ml(now)
+    @property
+    def full_ml_s(self) -> float:
+        """The flow of all of them at full level, in ml/s."""
+        return sum(ml_s() for _, ml_s in self._flows)
+
+    def total(self, now: float) -> float:
+        """The volume since the start, in ml."""
+        for number, (times, ml_s) in enumerate(self._flows):
+            full_s = times.full_total(now)
+            if full_s != self._counted_s[number]:  # usually the pump is off
+                self._ml += (full_s - self._counted_s[number]) * ml_s()
+                self._counted_s[number] = full_s
         return self._ml
 
-
-@dataclass
-class _Counted:
-    times: OnTimes
-    given: GivenVolume
-    full_s: float = 0.0
-    starts: int = 0
-
-    def new_ml(self, now: float) -> float:
-        """The volume since the last call."""
-        full_s = self.times.full_total(now)
-        if self.times.starts != self.starts:
-            self.starts = self.times.starts
-            self.given.start()
-        elif full_s == self.full_s:  # the usual case: the pump is off
-            return 0.0
-        seconds, self.full_s = full_s - self.full_s, full_s
-        return self.given.ml(seconds)
+    def ml_s(self, now: float) -> float:
+        """The present flow, in ml/s."""
+        return self.total(now + 1.0) - self.total(now)
 
 
 class Pumps:

@@ -27,12 +27,9 @@ class Receiver:
     """Publishes what comes for a device, as a `Sampler` publishes what it reads.
 
     It takes messages by `take`, and the values that clients post on the topic `posted`, if there is one.
-    `decode(message)` returns the value, or None for a message about something else, which changes nothing. If
-    it raises ValueError, that is a fault. A value is fresh for `stale_after_s` seconds of the clock after it
-    came; then the device has failed, and one message of quality stale is published. `source` is for people,
-    and so is what `why_silent` returns, and `absent` if the last message was about something else.
-
-    `name` is that of the variable, or of the output with `confirms`.
+    `decode(message)` returns the value, or None for a message about something else; a ValueError is a fault.
+    A value is fresh for `stale_after_s`; then the device has failed. `source`, `why_silent` and `absent` are
+    words for people. `name` is that of the variable, or of the output with `confirms`.
     """
 
     def __init__(

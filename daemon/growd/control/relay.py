@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from growd.control.effect_course import EFFECT, RANGES, WATCHING, line_through
+from growd.control.errors import ExperimentError
 from growd.control.pid import Gains
 from growd.runtime.sentence import Sentence
 from growd.variables import CARBON_DIOXIDE, HUMIDITY, TEMPERATURE, VARIABLES, WATER_TEMPERATURE
@@ -46,10 +47,6 @@ DERIVATIVE: Final = 0.5
 TIME_CONSTANTS_S: Final = (600.0, 7_200.0)
 DOSE_PPM: Final = 33.0  # its ripple is half: within an SCD30's accuracy (30 ppm + 3 %)
 LIMITS_ON_S: Final = (0.5, 60.0)  # of a dose: from what a valve can do to what is still smooth
-
-
-class TuneError(Exception):
-    """The response could not be measured. The text says why."""
 
 
 @dataclass(frozen=True)
@@ -141,16 +138,14 @@ class RelayTest:
         return Sentence("testing the output", "output_on") if self._is_on else EFFECT
 
     def measured(self, now: float, value: float) -> None:
-        """Take a measured value. Raises `TuneError` if it is too low or too high at the start."""
+        """Take a measured value. Raises `ExperimentError` if it is too low or too high at the start."""
         limits = self._range
         if now <= self._begin and not limits.lowest <= value <= limits.highest:
             span = f"{limits.lowest:g} to {limits.highest:g}"
             text = f"{self._variable} is {value:.4g}; it must be from {span} at the start"
             unit = VARIABLES[self._variable].unit
             ends = {"least": limits.lowest, "most": limits.highest, "unit": unit}
-            raise TuneError(
-                Sentence(text, "not_in_start_range", variable=self._variable, value=value, **ends)
-            )
+            raise ExperimentError(text, "not_in_start_range", variable=self._variable, value=value, **ends)
         self._samples.append((now, value))
 
     def output(self, now: float, is_on: bool) -> None:  # noqa: FBT001  its name says it
@@ -158,12 +153,12 @@ class RelayTest:
         if is_on == self._is_on:
             return
         if is_on and self._asked is None:
-            raise TuneError(Sentence("the output was switched on by somebody else", "switched_by_other"))
+            raise ExperimentError("the output was switched on by somebody else", "switched_by_other")
         self._edges.append(now)
         self._asked = None if not is_on else self._asked
 
     def wants_on(self, now: float) -> bool:
-        """Whether the outputs should be on now. Raises `TuneError` if they do not follow, or may not."""
+        """Whether the outputs should be on now. Raises `ExperimentError` if they do not follow."""
         if now < self._begin:
             return False
         if self._is_on:
@@ -171,11 +166,11 @@ class RelayTest:
         if self._asked is None and self._is_due():
             self._asked = now
         if self._asked is not None and now > self._asked + self._starts_within_s:
-            raise TuneError(Sentence("the output did not switch on", "output_not_on"))
+            raise ExperimentError("the output did not switch on", "output_not_on")
         return self._asked is not None
 
     def response(self, least_on_s: float) -> Response:
-        """The result. Raises `TuneError` if it is not plausible."""
+        """The result. Raises `ExperimentError` if it is not plausible."""
         risen = self._risen()
         fit, unit = self._fitted(), VARIABLES[self._variable].unit
         if max(risen) < self._range.least or fit.rise <= 0:
@@ -184,11 +179,11 @@ class RelayTest:
                 f"{self._variable} rose by only {change:.2g} {unit}: does the output work, or is "
                 "its bottle empty?"
             )
-            raise TuneError(Sentence(text, "rose_little", variable=self._variable, change=change, unit=unit))
+            raise ExperimentError(text, "rose_little", variable=self._variable, change=change, unit=unit)
         on_s = math.fsum(off - on for on, off in zip(self._edges[::2], self._edges[1::2], strict=True))
         if abs(fit.drift) > fit.rise * on_s or fit.error > ODD * (max(risen) - min(risen)):
             text = f"{self._variable} moves by itself: wait until it is steady, and try again"
-            raise TuneError(Sentence(text, "moves_by_itself", variable=self._variable))
+            raise ExperimentError(text, "moves_by_itself", variable=self._variable)
         return Response(self._variable, fit.rise, fit.lag_s, 3600.0 * fit.loss, least_on_s)
 
     @property
@@ -197,7 +192,7 @@ class RelayTest:
 
     def _stays_on(self, on_s: float) -> bool:
         if on_s > self._most_on_s + STOPS_WITHIN_S:
-            raise TuneError(Sentence("the output did not switch off", "output_not_off"))
+            raise ExperimentError("the output did not switch off", "output_not_off")
         return on_s + COMES_LATE_S <= self._most_on_s and self._risen()[-1] < self._range.enough
 
     def _is_due(self) -> bool:
@@ -208,11 +203,11 @@ class RelayTest:
         return len(self._edges) < 2 * TIMES_ON and has_fallen
 
     def _risen(self) -> list[float]:
-        """The rise at each reading since the begin. Raises `TuneError` if there are too few before it."""
+        """The rise at each reading since the begin. Raises `ExperimentError` if they are too few."""
         before = [(at, value) for at, value in self._samples if at <= self._begin]
         if len(before) < LEAST_SAMPLES:
             text = f"{len(before)} readings in {BASELINE_S:.0f} s are too few"
-            raise TuneError(Sentence(text, "few_readings"))
+            raise ExperimentError(text, "few_readings")
         start = line_through(before)(self._begin)
         return [value - start for at, value in self._samples if at > self._begin] or [0.0]
 
@@ -252,7 +247,7 @@ def least_squares(rows: Sequence[tuple[float, ...]]) -> list[float]:
     table = [[math.fsum(row[i] * row[j] for row in rows) for j in range(size + 1)] for i in range(size)]
     for pivot in range(size):
         if not table[pivot][pivot]:
-            raise TuneError(Sentence("too little was measured during the test", "few_readings"))
+            raise ExperimentError("too little was measured during the test", "few_readings")
         table[pivot] = [each / table[pivot][pivot] for each in table[pivot]]
         for other in range(size):
             if other != pivot:

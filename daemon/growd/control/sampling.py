@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from growd.bus import Bus
-    from growd.control.calibration import Calibrations
     from growd.control.calibration_log import CalibrationLog
     from growd.control.device_services import DeviceService
+    from growd.control.interlocks.carbon_dioxide import SensorCalibrations
     from growd.runtime.liveness import Heartbeat
     from growd.runtime.worker import Worker
 
@@ -43,20 +43,16 @@ class NeverNotReadyError(Exception):
 class Sampler:
     """Reads one device and publishes each of its variables on `<environment>/raw/<variable>`.
 
-    `read` runs in the worker thread of the device's bus and returns values by variable. An OSError,
-    RuntimeError or ValueError is a failure of the device. `not_ready` means that it has no new reading yet.
-    Any other error is a bug: it ends `run`, and the device has failed until `run` starts again.
+    `read` runs in the worker thread of the device's bus and returns values by variable. `not_ready` means
+    that it has no new reading yet. An error that is none of a device is a bug: it ends `run`.
 
     A failed read is repeated once within a second, since buses and chips miss a transfer now and then. If
-    that fails too, it is an outage: one message of quality fault without a value for each variable, and
-    retries after a growing delay (`retries`). An old reading is never published again. `not_ready` counts as
-    a failure after `not_ready_limit_s`; before the first reading, and after 10 s, it is warm-up. `shared` and
-    `confirms` are as for `Readings`.
+    that fails too, it is an outage: one message of quality fault for each variable, and retries after a
+    growing delay (`retries`). `not_ready` counts as a failure after `not_ready_limit_s`; before the first
+    reading, and after 10 s, it is warm-up.
 
-    All times are seconds of the bus's clock. The interval is the parameter
-    `<environment>/samplers/<device>/interval`, within `intervals_s`: the stale limits of the readers depend
-    on that range. The device's `services` run within `read_timeout_s` each; `calibrations` is asked before a
-    calibration; `log` keeps their records.
+    The interval is a parameter, within `intervals_s`: the stale limits of the readers depend on that range.
+    The device's `services` run within `read_timeout_s` each. `shared` and `confirms` are as for `Readings`.
     """
 
     def __init__(
@@ -76,7 +72,7 @@ class Sampler:
         not_ready_limit_s: float = NOT_READY_LIMIT_S,
         retries: Pauses = RETRIES,
         services: Iterable[DeviceService] = (),
-        calibrations: Calibrations | None = None,
+        calibrations: SensorCalibrations | None = None,
         log: CalibrationLog | None = None,
         shared: Collection[str] = (),
         confirms: str = "",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.fields import Field, Kind
-from growd.bus.messages import MessageType, Quality
+from growd.bus.messages import MessageType
+from growd.bus.services import done, refused
+from growd.control.errors import ExperimentError
+from growd.control.experiments import Experiment
 from growd.control.interlocks.saved_states import SAVE_ERRORS
 from growd.control.topics import SENTENCE, commanded, desired, measured, said
 from growd.runtime.event_loop import load
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from growd.bus import Bus
-    from growd.bus.messages import Message
     from growd.control.effect_course import Watched
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
@@ -82,11 +83,10 @@ class FeedbackSensor:
 class OutputUnderTest:
     """The outputs of one own variable, which are switched together.
 
-    `level_topic` has the level that was written, for the lamp in a `field`. `place` is the output for its
-    interlocks. It is at `level` in the test, and at `safe` otherwise. It is switched off when `watched` has
-    moved, after `on_s` at most; a dose takes `on_s` in any case, while the outputs of the own variable
-    `beside` run, such as a pump that mixes the water. The effect may come, and must end, within `after_s`.
-    What `needs_asking` is tested only if somebody names it.
+    `level_topics` have the levels that were written, for the lamp in a `field`. `place` is the output for its
+    interlocks. It is switched off when `watched` has moved, after `on_s` at most; a dose takes `on_s` in any
+    case, while the outputs `beside` run, such as a pump that mixes the water. The effect may come, and must
+    end, within `after_s`. What `needs_asking` is tested only if somebody names it.
     """
 
     name: str
@@ -112,10 +112,6 @@ class OutputUnderTest:
     def is_named(self, name: str) -> bool:
         """Whether a name is that of this output, of a device of it, or its own variable."""
         return name in (self.name, self.variable, *self.devices)
-
-
-class StoppedError(Exception):
-    """The whole test ends. The text says why."""
 
 
 _NOT_TESTED: Final = (Reason.HELD, Reason.NOT_ASKED, Reason.UNSEEN, Reason.UNSTEADY)
@@ -145,17 +141,17 @@ class Found:
         return TrialOutcome.NOT_TESTED if self.finding in _NOT_TESTED else TrialOutcome.FAILED
 
 
-class SelfTest:
+class SelfTest(Experiment):
     """The services `<environment>/self_test/begin` and `.../stop`.
 
     The first answers at once that the test has begun, or why not: a recipe runs, a set point or an override
-    is set, all outputs are held, or an experiment (`others`) runs. If one of these occurs meanwhile, the
-    test stops. The outputs are tested one after the other, by commands on `commanded`, so all interlocks
-    hold. Each is released after its test, and whenever the test ends. `find` returns all outputs.
+    is set, or all outputs are held. If one of these occurs meanwhile, it stops. The outputs are tested one
+    after the other, by commands on `commanded`, so all interlocks hold. `find` returns all outputs.
 
-    Progress and results are on `<environment>/self_test`. The last result is kept in `memory`, and is the
-    detail `last` of the node.
+    Progress and results are on `<environment>/self_test`. The last result is kept in `memory`.
     """
+
+    noun, end = "self-test", "all outputs are released"
 
     def __init__(
         self,
@@ -165,27 +161,20 @@ class SelfTest:
         interlocks: Interlocks,
         memory: Memory,
         *,
-        set_points: Iterable[str] = (),
-        others: Callable[[], str] = lambda: "",
+        set_points: Iterable[str],
+        others: Callable[[], str],
     ) -> None:
-        self.node = bus.node(f"{environment}/self_test")
-        self._bus = bus
-        self._clock = bus.clock
-        self._environment = environment
+        super().__init__(bus, environment, "self_test", others=others)
         self._find = find
         self._outputs: tuple[OutputUnderTest, ...] = ()
         self._interlocks = interlocks
         self._memory = memory
         self._set_points = tuple(set_points)
-        self._others = others
         self._chosen: list[OutputUnderTest] = []
-        self._asked: set[str] = set()
-        self._requested = asyncio.Event()
-        self._stopped = ""
+        self._named_outputs: set[str] = set()
         self._report: dict[str, Any] | None = None
         self._last: dict[str, Any] | None = None
         self._topic = self.node.advertise(f"{environment}/self_test", SELF_TEST)
-        self.node.describe("experiments", self._experiments)
         self.node.describe("last", lambda: self._last)
         self._serve(environment)
 
@@ -197,81 +186,54 @@ class SelfTest:
         self.node.serve(
             f"{environment}/self_test/begin",
             "growd/SelfTest",
-            self._begin,
+            self._ask,
             arguments=(names, include),
             doc="Switch each output on for moments, and look whether its sensor or feedback follows. CO2 and "
             "dosing pumps are tested only if named. Refused while a recipe runs or a set point is set.",
             names_caller=True,
             is_administrative=True,
         )
-        self.node.serve(
-            f"{environment}/self_test/stop",
-            "std_srvs/Trigger",
-            self._stop,
-            doc="Stop the self-test: all outputs are safe.",
-            names_caller=True,
-        )
+        self._serve_stop(f"{environment}/self_test/stop", "Stop the self-test: all outputs are safe.")
 
     async def run(self) -> None:
         """Wait for calls until cancelled."""
         await self._restore()
-        while True:
-            await self._requested.wait()
-            try:
-                await self._test_all()
-            finally:
-                self._requested.clear()
+        await super().run()
 
     @property
-    def running(self) -> str:
-        """What runs now, in words, or ""."""
-        return Sentence("the self-test of the outputs", "self_test") if self._requested.is_set() else ""
+    def title(self) -> Sentence:
+        return Sentence("the self-test of the outputs", "self_test")
 
     # services
 
-    async def _begin(self, outputs: Any, include: Any, who: str) -> dict[str, Any]:
+    async def _ask(self, outputs: Any, include: Any, who: str) -> dict[str, Any]:
         self._outputs = tuple(await self._find())
         try:
             chosen = self._named(outputs, "outputs")
             included = self._named(include, "include")
             self._refuse_unless_free()
-        except StoppedError as error:
-            return {"success": False, "message": f"no self-test: {error}"}
-        self._asked = {each.variable for each in (*chosen, *included)}
+        except ExperimentError as error:
+            return refused(f"no self-test: {error}")
+        self._named_outputs = {each.variable for each in (*chosen, *included)}
         self._chosen = [*chosen, *(each for each in included if each not in chosen)] if chosen else []
         self._chosen = self._chosen or list(self._outputs)
         self._report = {"begun": self._clock.time(), "ended": 0.0, "by": who, "results": []}
-        self._publish("running", Sentence("starts", "starts"))
-        self._requested.set()
-        name = self._topic.topic.name
-        return {"success": True, "message": f"the self-test has begun; see the topic {name}"}
-
-    async def _stop(self, who: str) -> dict[str, Any]:
-        if not self.running:
-            return {"success": False, "message": "no self-test is running"}
-        self._stopped = Sentence(f"it was stopped by {who}", "stopped_by", by=who)
-        return {"success": True, "message": "the self-test ends; all outputs are released"}
+        self._begin_soon()
+        self._publish("running", self._stage)
+        return done(f"the self-test has begun; see the topic {self._topic.topic.name}")
 
     def _named(self, names: Any, argument: str) -> list[OutputUnderTest]:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise StoppedError(f"{argument}: it must be a list of names of outputs")
+            raise ExperimentError(f"{argument}: it must be a list of names of outputs")
         for name in names:
             if not any(each.is_named(name) for each in self._outputs):
                 there = ", ".join(each.name for each in self._outputs) or "none"
-                raise StoppedError(f"{argument}: there is no output {name}; there is {there}")
+                raise ExperimentError(f"{argument}: there is no output {name}; there is {there}")
         return [each for each in self._outputs if any(map(each.is_named, names))]
-
-    def _experiments(self) -> list[dict[str, Any]]:
-        """For `growd status`."""
-        if not self.running or self._report is None:
-            return []
-        stage = {"text": self._report["message"], **{name: self._report[name] for name in ("code", "fields")}}
-        about = {"environment": self._environment, "name": self.running, **code_of(self.running)}
-        return [{**about, "text": self._report["message"], "stage": stage}]
 
     # the whole test
 
-    async def _test_all(self) -> None:
+    async def _run_once(self) -> None:
         state = "stopped"
         message: str = Sentence("it was interrupted", "interrupted")
         try:
@@ -289,7 +251,7 @@ class SelfTest:
             rest = len(self._results) - passed - failed
             text = f"{passed} passed, {failed} failed, {rest} not tested"
             state, message = "done", Sentence(text, "test_done", passed=passed, failed=failed, rest=rest)
-        except StoppedError as error:
+        except ExperimentError as error:
             message = told(error)
         finally:
             self._end(state, message)
@@ -317,6 +279,7 @@ class SelfTest:
 
     def _publish(self, state: str, message: str, progress: float = 0.0) -> None:
         assert self._report is not None  # noqa: S101
+        self._stage = message
         self._report |= {"state": state, **said(message), "progress": progress}
         self._topic.publish(dict(self._report))
 
@@ -338,41 +301,40 @@ class SelfTest:
 
     def _refuse_unless_free(self) -> None:
         """Raise if the test cannot begin."""
-        if others := self.running or self._others():
-            raise StoppedError(f"{others} is running; wait for its end")
+        if busy := self._why_busy():
+            raise ExperimentError(busy)
         self._stopped = ""
         self._refuse_if_disturbed()
         for output in self._outputs:
             topic = commanded(self._environment, output.variable)
             if self._bus.parameters.get(f"{self._environment}/controllers/{output.variable}/override_left"):
-                raise StoppedError(f"{output.name} has an override; release it: growd topic release {topic}")
+                raise ExperimentError(
+                    f"{output.name} has an override; release it: growd topic release {topic}"
+                )
 
     def _refuse_if_disturbed(self) -> None:
         """Raise if something else drives outputs, or the test was stopped."""
         if self._stopped:
-            raise StoppedError(self._stopped)
+            raise ExperimentError(self._stopped)
         if reason := self._interlocks.hold_reason:
-            raise StoppedError(reason)
-        recipe = self._last_of(f"{self._environment}/recipe_state")
+            raise ExperimentError(reason)
+        topic = f"{self._environment}/recipe_state"
+        recipe = self._bus.topics.get(topic).last if topic in self._bus.topics else None
         if recipe is not None and recipe.value["state"] in ("running", "paused"):
             running = recipe.value["recipe_id"]
             text = f"the recipe {running} is running; stop it first"
-            raise StoppedError(Sentence(text, "recipe_runs", recipe=running))
+            raise ExperimentError(text, "recipe_runs", recipe=running)
         for variable in self._set_points:
             topic = desired(self._environment, variable)
-            last = self._last_of(topic)
-            if last is not None and last.quality is Quality.OK:
+            if self._bus.topics.get(topic).known is not None:
                 text = f"{variable} has a set point; release it: growd topic release {topic}"
-                raise StoppedError(Sentence(text, "has_set_point", variable=variable))
-
-    def _last_of(self, topic: str) -> Message | None:
-        return self._bus.topics.get(topic).last if topic in self._bus.topics else None
+                raise ExperimentError(text, "has_set_point", variable=variable)
 
     # one output
 
     async def _tested(self, output: OutputUnderTest, *, has_rival: bool) -> Found | None:
         """What was found. None: a rival has to make room first, such as a fan in wet air."""
-        if output.needs_asking and output.variable not in self._asked:
+        if output.needs_asking and output.variable not in self._named_outputs:
             reason = f"it is tested only if you ask for it: --include {output.name}"
             return Found(Reason.NOT_ASKED, reason)
         await load("growd.control.output_trial")

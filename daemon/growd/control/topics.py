@@ -129,9 +129,7 @@ def declare_environment(
     """Declare every topic that clients may use, before any node starts. Calling it again changes nothing.
 
     `desired` has the variable's range, or a narrower one of `limits`, with the reason. `commanded` is 0..1
-    for light and outputs and -1..1 otherwise (cool to heat). `raw` has no range: the sampler checks it. A
-    command [white, red, blue] on `light_channels` sets all channels at once. [null] on `desired` or
-    `commanded` releases the value.
+    for light and outputs and -1..1 otherwise (cool to heat). `raw` has no range: the sampler checks it.
 
     Clients may publish on `desired`, on `notes`, on `measured` of variables without a sensor (a pH strip),
     and on `commanded` once a controller or actuator has opened it. The `derived` ones are calculated, or seen

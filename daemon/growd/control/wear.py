@@ -10,6 +10,7 @@ import msgspec
 
 from growd.control.interlocks.saved_states import SAVE_ERRORS
 from growd.control.pumps import GivenVolume, PumpFlow
+from growd.runtime.sentence import Sentence, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -72,9 +73,8 @@ class OutputCounters:
     """Counts what is written to the outputs of an environment; nothing while the level is not known.
 
     `memory` keeps the counters: what was counted since the last save is lost when growd is killed, and
-    nothing is counted twice. The node has the detail `outputs`, for the status; without energy, volume and
-    life left until the counters are read. An output whose rated starts are nearly used up is a problem.
-    `flows` has what pumps really give, else it is the rated flow.
+    nothing is counted twice. An output whose rated starts are nearly used up is a problem. `flows` has what
+    pumps really give, else it is the rated flow.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class OutputCounters:
         self._former: dict[str, Counted] = {}
         self._is_loaded = False
         self._saved: dict[str, Any] = {}
-        self.node.describe("outputs", self._described)
+        self.node.describe("outputs", lambda: [self._status(each) for each in self._outputs.values()])
         self.node.describe("problems", self._problems)
 
     def wrote(
@@ -189,27 +189,18 @@ class OutputCounters:
             self._saved = state
 
     def _problems(self) -> list[dict[str, Any]]:
-        worn = [each for each in self._outputs.values() if self._is_worn(each)]
-        return [
-            {
-                "text": self._worn(each),
-                "code": "output_worn",
-                "fields": {"environment": self._environment, "device": each.rated.name},
-                "name": f"{self._environment}/{each.rated.name}",
-            }
-            for each in worn
-        ]
-
-    def _is_worn(self, output: _Running) -> bool:
-        rated = output.rated.rated_starts
-        return self._is_loaded and rated is not None and output.counted.cycles >= WORN * rated
-
-    def _worn(self, output: _Running) -> str:
-        rated, starts = output.rated, output.rated.rated_starts or 1
-        return (
-            f"{self._environment}/{rated.name} has used {output.counted.cycles / starts:.0%} of the {starts} "
-            "starts that it is rated for: replace its relay, and give the output another name"
-        )
+        found = []
+        for each in self._outputs.values():
+            starts, cycles = each.rated.rated_starts, each.counted.cycles
+            if self._is_loaded and starts is not None and cycles >= WORN * starts:
+                name = f"{self._environment}/{each.rated.name}"
+                text = (
+                    f"{name} has used {cycles / starts:.0%} of the {starts} starts that it is rated for: "
+                    "replace its relay, and give the output another name"
+                )
+                about = {"environment": self._environment, "device": each.rated.name}
+                found.append(problem(Sentence(text, "output_worn", **about), name=name))
+        return found
 
     def _life_left(self, output: _Running) -> float | None:
         """The share of the rated starts that is left, None if it is not known."""
@@ -225,9 +216,6 @@ class OutputCounters:
         if left is None or days < 1 or not counted.cycles:
             return None
         return left * (output.rated.rated_starts or 0) * days / counted.cycles
-
-    def _described(self) -> list[dict[str, Any]]:
-        return [self._status(output) for output in self._outputs.values()]
 
     def _status(self, output: _Running) -> dict[str, Any]:
         self._count(output)

@@ -77,3 +77,9 @@ def of_error(error: BaseException) -> Sentence:
     """What an error says. The code is the name of its class: "device_missing" of DeviceMissingError."""
     name = type(error).__name__
     return Sentence(str(error) or name, _WORDS.sub("_", name.removesuffix("Error")).lower())
+
+
+def problem(text: str, *, name: str = "", is_failure: bool = False, remedy: str = "") -> dict[str, Any]:
+    """A problem for the detail `problems` of a node, see `growd.status.model.Problem`."""
+    found = {"text": str(text), **code_of(text), "is_failure": is_failure}
+    return found | {key: each for key, each in (("name", name), ("remedy", remedy)) if each}

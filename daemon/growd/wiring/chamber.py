@@ -6,7 +6,6 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.bus.messages import Quality
 from growd.config import chambers_of
 from growd.control.calibration_log import CalibrationLog
 from growd.control.filters import Filter
@@ -257,13 +256,12 @@ class ChamberControl:
         """The measured value of a variable, None if it is not known now. Any thread may call it."""
         if variable not in self.chamber.measured:
             return None
-        last = self._bus.topics.get(measured(self._environment, variable)).last
-        return last.value if last is not None and last.quality is Quality.OK else None
+        value: float | None = self._bus.topics.get(measured(self._environment, variable)).known
+        return value
 
     def _why_in_use(self, variable: str) -> str:
         """Why a probe may not be calibrated: outputs would follow what it reads outside of the tank."""
-        wanted = self._bus.topics.get(desired(self._environment, variable)).last
-        is_wanted = wanted is not None and wanted.quality is Quality.OK
+        is_wanted = self._bus.topics.get(desired(self._environment, variable)).known is not None
         is_held = self._hold is not None and self._hold.reason
         if not is_wanted or is_held or not any(variable in each.moved for each in self.chamber.outputs):
             return ""

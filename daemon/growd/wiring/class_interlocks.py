@@ -12,7 +12,8 @@ from growd.control.interlocks.heat import OverTemperature, StillRising
 from growd.control.interlocks.limits import PUMP_REST_S
 from growd.control.interlocks.no_effect import Effect, Unmoved
 from growd.control.interlocks.on_times import OnTimes
-from growd.control.interlocks.room import Room, Volumes
+from growd.control.interlocks.room import Room
+from growd.control.pumps import Volumes
 from growd.loops import loop_kind
 from growd.output_roles import OutputClass
 from growd.variables import HUMIDITY, TEMPERATURE, VARIABLES, WATER_LEVEL

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from growd.control.attainment import AttainmentWatch
     from growd.control.autotune import Autotuner
     from growd.control.calibration_log import CalibrationLog
-    from growd.control.fresh_air import FreshAir
     from growd.control.hold import OutputHold
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
     from growd.control.light_calibration import LightCalibration
     from growd.control.loop import LoopController
+    from growd.control.loop_inputs import FreshAir
     from growd.control.output_control import OutputController
     from growd.control.pump_calibration import Cylinder, PumpCalibration
     from growd.control.pumps import Pumps
@@ -104,7 +104,7 @@ class ControlOfChamber:
 
     @cached_property
     def _air(self) -> FreshAir:
-        from growd.control.fresh_air import FreshAir  # noqa: PLC0415
+        from growd.control.loop_inputs import FreshAir  # noqa: PLC0415
 
         return FreshAir(self._bus, self._environment)
 
@@ -133,7 +133,7 @@ class ControlOfChamber:
             yield calibration
 
     def _light_calibration(self, controller: LightController) -> LightCalibration:
-        from growd.control.light_calibration import PATIENCE_S, LightCalibration  # noqa: PLC0415
+        from growd.control.light_calibration import LightCalibration  # noqa: PLC0415
 
         channels = self.chamber.lamp_channels
         return LightCalibration(
@@ -145,7 +145,6 @@ class ControlOfChamber:
             ramp_s=self.chamber.light.ramp_s,
             stale_after_s=self.chamber.stale_after_s(ILLUMINANCE),
             why_held=partial(self._interlocks.why_held, (ILLUMINANCE, *channels)),
-            patience_s=PATIENCE_S,
             others=self._running_experiment,
             log=self._log,
         )
@@ -172,7 +171,7 @@ class ControlOfChamber:
     def _loop_control(self) -> Iterator[LoopController | Autotuner]:
         if not self.chamber.loops:
             return
-        from growd.control.lamp_share import LampShare  # noqa: PLC0415
+        from growd.control.loop_inputs import LampShare  # noqa: PLC0415
         from growd.wiring.loops import can_tune, loop_controller  # noqa: PLC0415
 
         lamp = LampShare(self._bus, self._environment, self.chamber.lamp_mix, self.chamber.light.gamma)

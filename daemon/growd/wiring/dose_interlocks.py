@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from growd.control.interlocks.conditions import Threshold, WhileBeyond
 from growd.control.interlocks.dose_effect import Answer, DoseEffect
-from growd.control.interlocks.room import Room, StillWater, Volumes
+from growd.control.interlocks.room import Room, StillWater
+from growd.control.pumps import Volumes
 from growd.loops import loop_kind
 from growd.output_roles import OutputClass
 from growd.variables import ACIDITY, CONDUCTIVITY, VARIABLES, WATER_LEVEL
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from growd.config import Chamber, Output
     from growd.control.interlocks.base import Interlock, SensorReadings
     from growd.control.interlocks.on_times import OnTimes
-    from growd.control.interlocks.room import TimedFlow
-    from growd.control.pumps import PumpFlow
+    from growd.control.pumps import PumpFlow, TimedFlow
 
 _VISIBLE: Final = {ACIDITY: 0.1, CONDUCTIVITY: 0.05}
 """The smallest change that a probe shows. A dose for less counts as a part of a dose."""
@@ -184,10 +184,11 @@ def given_by(
 ) -> list[TimedFlow]:
     """The times of outputs, and this share of their flow in ml/s. Those of one own variable have the same."""
     names = {each.own_variable: each.name for each in outputs}
-    return [(times[variable], partial(_ml_s, flows.get(name), share)) for variable, name in names.items()]
+    return [(times[variable], partial(ml_s, flows.get(name), share)) for variable, name in names.items()]
 
 
-def _ml_s(flow: PumpFlow | None, share: float) -> float:
+def ml_s(flow: PumpFlow | None, share: float = 1.0) -> float:
+    """This share of the flow of an output, 0 for an unknown one."""
     return 0.0 if flow is None else share * flow.ml_s
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from growd.control.interlocks.base import InputUnknown, Interlock, SensorReadings
 from growd.control.interlocks.light import LightHours
-from growd.control.interlocks.node import PATIENCE_S, Interlocks
+from growd.control.interlocks.node import Interlocks
 from growd.control.interlocks.on_times import OnTimes
 from growd.output_roles import OutputClass
 from growd.variables import CARBON_DIOXIDE, TEMPERATURE
@@ -66,7 +66,6 @@ def interlocks_of(
         sensors={name: chamber.sensor_names(name) if name in chamber.shared else () for name in judged},
         derived=derived,
         memory=memory,
-        patience_s=PATIENCE_S,
         outputs=(*chamber.lamp_channels, *chamber.own_variables),
         drives=_raised(chamber),
         hold=hold,

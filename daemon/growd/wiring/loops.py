@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from growd.control.interlocks.limits import PUMP_ON_S
-from growd.control.loop import Doses, LoopController, LoopSettings
-from growd.control.output_control import COMMAND_STALE_S, Demand, OutputController
+from growd.control.loop import Doses, DoseSize, LoopController, LoopSettings
+from growd.control.output_control import Demand, OutputController
 from growd.control.pid import Gains
 from growd.control.relay import LONGEST_S
 from growd.control.watched_loops import Loop, output_loop
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Chamber, Output
     from growd.config.loops import LoopOptions
-    from growd.control.fresh_air import FreshAir
-    from growd.control.lamp_share import LampShare
+    from growd.control.loop_inputs import FreshAir, LampShare
     from growd.control.pumps import Pumps
     from growd.loops import LoopKind
 
@@ -83,7 +82,6 @@ def output_controller(
         minimum_on_s=max(LEAST_S, on_s),
         minimum_off_s=max(LEAST_S, off_s),
         minimum_cycle_s=max(map(_cycle_s, outputs)),
-        command_stale_after_s=COMMAND_STALE_S,
         override_s=first.override_s,
     )
 
@@ -134,21 +132,22 @@ def _others(chamber: Chamber, output: Output, variable: str) -> tuple[str, ...]:
 
 
 def _doses(chamber: Chamber, variable: str, options: LoopOptions, kind: LoopKind, pumps: Pumps) -> Doses:
-    limits, litres = chamber.options.interlock, options.tank_litres
-    flow, lowering_flow = (
-        pumps.joint(chamber.names_of_drivers(variable, raises=raises)) for raises in (True, False)
-    )
-    longest, lowering_longest = (_longest_s(chamber, variable, raises=raises) for raises in (True, False))
+    per_litre = _given(options.ml_per_unit_litre, kind.ml_per_unit_litre)
+    lowering_per_litre = _given(options.lowering_ml_per_unit_litre, kind.lowering_ml_per_unit_litre)
+
+    def size(ml_per_unit_litre: float, *, raises: bool) -> DoseSize:
+        return DoseSize(
+            options.tank_litres * ml_per_unit_litre,
+            pumps.joint(chamber.names_of_drivers(variable, raises=raises)),
+            _longest_s(chamber, variable, raises=raises),
+            is_water=not raises and not _has_pumps(chamber, variable, raises=False),
+        )
+
     return Doses(
-        litres * _given(options.ml_per_unit_litre, kind.ml_per_unit_litre),
-        litres * _given(options.lowering_ml_per_unit_litre, kind.lowering_ml_per_unit_litre),
-        flow,
-        lowering_flow,
-        mixing_s=limits.mixing_pause_s + MIXED_S,
+        size(per_litre, raises=True),
+        size(lowering_per_litre, raises=False),
+        mixing_s=chamber.options.interlock.mixing_pause_s + MIXED_S,
         most_ml=options.most_ml,
-        longest_s=longest,
-        lowering_longest_s=lowering_longest,
-        is_lowering_water=not _has_pumps(chamber, variable, raises=False),
     )
 
 

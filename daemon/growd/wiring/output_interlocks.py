@@ -16,14 +16,15 @@ from growd.control.interlocks.limits import (
     OnTooLong,
     Use,
     UseLimit,
+    Words,
 )
 from growd.control.interlocks.on_times import HOUR_S, OnTimes
-from growd.control.interlocks.words import Words
-from growd.control.pumps import LimitFlow, VolumeOfTimes
+from growd.control.pumps import Volumes
 from growd.control.topics import feedback
 from growd.output_roles import OutputClass
 from growd.variables import VARIABLES, hysteresis_of_band
 from growd.wiring.class_interlocks import ClassInterlocks, counters_of
+from growd.wiring.dose_interlocks import ml_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -124,12 +125,12 @@ class OutputInterlocks:
             ("ml_per_hour", limits.dosing_ml_per_hour, HOUR_S),
             ("ml_per_day", limits.dosing_ml_per_day, DAY_S),
         ):
-            given = VolumeOfTimes((self._by_name[each], LimitFlow(self._pumps.flows[each])) for each in names)
+            given = Volumes((self._by_name[each], partial(ml_s, self._pumps.flows[each])) for each in names)
             limit = UseLimit(
                 f"{output.name}_{name}",
                 [variable],
                 self._by_variable[variable],
-                use=Use(given, "{:.4g} ml".format, "ml"),
+                use=Use(given.total, "{:.4g} ml".format, "ml"),
                 limit=most,
                 words=Words(" and ".join(names)),
                 window_s=window_s,

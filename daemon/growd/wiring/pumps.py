@@ -59,7 +59,7 @@ def pump_calibration(
 ) -> PumpCalibration:
     """The calibration of the dosing pumps."""
     from growd.control.interlocks.on_times import OnTimes  # noqa: PLC0415  most chambers have no dosing pumps
-    from growd.control.pump_calibration import IDLE_S, CalibratedPump, PumpCalibration  # noqa: PLC0415
+    from growd.control.pump_calibration import CalibratedPump, PumpCalibration  # noqa: PLC0415
 
     limits, calibrated = chamber.options.interlock, {}
     for each in chamber.outputs_of(OutputClass.DOSING):
@@ -78,7 +78,6 @@ def pump_calibration(
         log=log,
         litres=counters.litres,
         cylinder=cylinder,
-        idle_s=IDLE_S,
     )
 
 

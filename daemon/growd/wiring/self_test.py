@@ -133,8 +133,6 @@ def _dose_s(chamber: Chamber, output: Output) -> float:
     doses = loop_settings(chamber, variable, pumps).doses if variable in chamber.loops else None
     if doses is None or variable not in RANGES:
         return LEAST_DOSE_S
-    raises = direction == "raises"
-    ml_per_unit = doses.ml_per_unit if raises else doses.lowering_ml_per_unit
-    flow = doses.flow if raises else doses.lowering_flow
-    longest_s = doses.longest_s if raises else doses.lowering_longest_s
-    return min(longest_s, max(LEAST_DOSE_S, flow.seconds(RANGES[variable].enough * ml_per_unit)))
+    size = doses.size(raises=direction == "raises")
+    seconds = size.flow.seconds(RANGES[variable].enough * size.ml_per_unit)
+    return min(size.longest_s, max(LEAST_DOSE_S, seconds))

@@ -6,15 +6,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from growd.control.interlocks.carbon_dioxide import (
+    VALVE_WORDS,
     CarbonDioxideCeiling,
     DosePerHour,
     NoRise,
+    SensorCalibrations,
     StaysHigh,
-    valve_open_too_long,
 )
 from growd.control.interlocks.conditions import Threshold, WhileBeyond
+from growd.control.interlocks.limits import OnTooLong
 from growd.control.interlocks.on_times import OnTimes
-from growd.control.interlocks.sensor_calibrations import SensorCalibrations
 from growd.variables import CARBON_DIOXIDE
 
 if TYPE_CHECKING:
@@ -60,7 +61,14 @@ class ValveInterlocks:
         limits, times, holds = self._limits, self._times, self._raising
         if not holds:
             return
-        yield valve_open_too_long(times, limits.valve_open_s, _VALVE_REST_S, holds)
+        yield OnTooLong(
+            "valve_open_too_long",
+            holds,
+            times,
+            longest_s=limits.valve_open_s,
+            rest_s=_VALVE_REST_S,
+            words=VALVE_WORDS,
+        )
         self._dose = DosePerHour(times, limits.dose_s, limits.valve_flow_l_min, holds)
         yield self._dose
         if self._sensors:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 import pytest
 
 from growd.bus import Bus
-from growd.bus.errors import NotOpenError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.config.lamp_light import ChannelLight, LampLight
@@ -123,11 +122,6 @@ async def test_a_filter_that_went_silent_makes_no_value_old(rig):
         await rig.clock.advance(10)
         await rig.give(air_temperature=25.0)  # the humidity is missing
     assert rig.last("air_vapour_pressure_deficit").quality is Quality.STALE
-
-
-async def test_clients_cannot_publish_what_growd_calculates(rig):
-    with pytest.raises(NotOpenError, match="it belongs to the node e/derived"):
-        rig.bus.node("client").publish_arguments("e/measured/air_dew_point", [12.0])
 
 
 async def test_lux_become_photons_by_the_lit_lamp_and_daylight():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 
-import light_days
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -191,21 +190,6 @@ async def test_light_that_is_not_measured_counts_as_planned():
     assert room.light_mol == pytest.approx(TARGET_MOL, rel=0.03)
 
 
-async def test_a_set_point_of_ppfd_is_one_of_illuminance():
-    room = Chamber(noon_ppfd=0.0)
-    client = room.bus.node("another client").publisher("e/desired/light_ppfd")
-    room.want(TARGET_MOL)
-    with coarse():
-        async with room.running():
-            client.publish(100.0)
-            await room.clock.advance(60)
-            assert room.bus.topics.get(LUX).last.value == pytest.approx(6_700)
-            assert room.trouble == ""  # the light of the day has no set point in force
-            client.publish(None, Quality.STALE)
-            await room.clock.advance(60)
-            assert room.bus.topics.get(LUX).last.value == 0  # it is midnight
-
-
 async def test_a_set_point_of_the_lamp_wins():
     room = Chamber(noon_ppfd=0.0)
     client = room.bus.node("another client").publisher(LUX)
@@ -221,7 +205,16 @@ async def test_a_set_point_of_the_lamp_wins():
             assert room.duty > 0.2
 
 
-def test_the_simulated_clouds_are_the_same_for_a_seed():
-    noon = MIDNIGHT + 12 * HOUR_S
-    first, again, other = (light_days.Sky(seed, 300.0).ppfd(noon) for seed in (1, 1, 2))
-    assert first == again != other
+async def test_a_set_point_of_ppfd_is_one_of_illuminance():
+    room = Chamber(noon_ppfd=0.0)
+    client = room.bus.node("another client").publisher("e/desired/light_ppfd")
+    room.want(TARGET_MOL)
+    with coarse():
+        async with room.running():
+            client.publish(100.0)
+            await room.clock.advance(60)
+            assert room.bus.topics.get(LUX).last.value == pytest.approx(6_700)
+            assert room.trouble == ""  # the light of the day has no set point in force
+            client.publish(None, Quality.STALE)
+            await room.clock.advance(60)
+            assert room.bus.topics.get(LUX).last.value == 0  # it is midnight

@@ -74,8 +74,7 @@ class Derivations:
 
     A value has the quality of its inputs: with one that is not ok, or older than `stale_after_s` of it, there
     is a message of that quality without a value. Sums over a day begin at local midnight in `zone` (None: the
-    machine's), sums over a run with its start. They are saved in `memory`, and continue over restarts. The
-    detail `sums` has the seconds that are missing in them.
+    machine's), sums over a run with its start. They are saved in `memory`.
 
     `daylight_lux` returns the measured light that is not of the lamp (None: what is more than the expected
     light), `full_lux` that of the lamp at full level. `daylight` has the daylight of the days before.
@@ -185,9 +184,10 @@ class Derivations:
             self._calculate()
 
     def _take(self, message: Message) -> None:
-        value = float(message.value) if message.quality is Quality.OK else None
         arrival = self._clock.monotonic() - max(0.0, self._clock.time() - message.time)
-        self._inputs[self._topics[message.topic]] = _Input(value, message.quality, message.time, arrival)
+        self._inputs[self._topics[message.topic]] = _Input(
+            message.known, message.quality, message.time, arrival
+        )
 
     def _calculate(self) -> None:
         for variable, formula in _OF_AIR.items():
@@ -209,10 +209,8 @@ class Derivations:
         return self._lamp.ppfd(lux, daylight_lux, self._lamp_levels())
 
     def _lamp_levels(self) -> dict[str, float]:
-        last = self._levels.last
-        if last is None or last.quality is not Quality.OK:
-            return {}
-        return {name: float(last.value[axis]) for name, axis in LIGHT_CHANNELS.items()}
+        levels = self._levels.known or {}
+        return {name: levels[axis] for name, axis in LIGHT_CHANNELS.items() if levels}
 
     def _quality(self, variable: str) -> tuple[Quality | None, list[_Input]]:
         """The worst quality of the inputs of a variable, None while one has had no message yet."""
@@ -331,8 +329,8 @@ class Derivations:
         return self._lamp.ppfd(lux, 0.0, self._lamp.usual_levels)
 
     def _present_set_point(self, variable: str, _: float) -> float | None:
-        last = self._bus.topics.get(desired(self._environment, variable)).last
-        return None if last is None or last.quality is not Quality.OK else float(last.value)
+        value: float | None = self._bus.topics.get(desired(self._environment, variable)).known
+        return value
 
     # the run
 

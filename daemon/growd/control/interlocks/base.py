@@ -16,8 +16,6 @@ SAVED_SHARE: Final = 0.1
 """Share of a limit: the state is saved again after this much use, and assumed used after an unclean end."""
 QUIET_S: Final = 300.0
 """Grace period for a sensor at the start. The longest warm-up, of an MH-Z19, takes 240 s."""
-EARLY_S: Final = 1e-3
-"""So much before a value is too old, or a time over, an interlock is updated again, in spite of rounding."""
 _NEVER: Final[tuple[float | None, float]] = (None, 0.0)
 
 
@@ -41,20 +39,15 @@ class SensorReadings:
             if value is not None and now - came <= limit
         }
 
-    def known_until(self, variables: Iterable[str], now: float) -> float:
-        """Until when the values of these variables that are known now stay known without a reading."""
-        until = math.inf
-        for name in variables:
-            for value, came in self._last.get(name, {}).values():
-                end = came + self._stale_after[name] if value is not None else -math.inf
-                if now <= end < until:
-                    until = end
-        return until - EARLY_S
-
     def combined(self, variable: str, now: float) -> float | None:
         """The combined value of all sensors of a variable, None if it is unknown."""
         value, came = self._last[variable].get("", _NEVER)
         return value if value is not None and now - came <= self._stale_after[variable] else None
+
+    def unseen(self, variable: str, way: str, now: float) -> str:
+        """Why a rise or a fall of a variable could not be seen now, or ""."""
+        is_known = self.combined(variable, now) is not None
+        return "" if is_known else f"{variable} is unknown, so a {way} could not be seen"
 
 
 class Guard(Protocol):
@@ -109,8 +102,6 @@ class Interlock(ABC):
         self.limits = dict(limits)
         """The configured limits with their units, for display."""
         self.reason = ""
-        self.rests_until = -math.inf
-        """It need not be updated before this time: see `unchanged_until`."""
         self.is_quiet = False
         """Tripped only because growd has just started: no event, no log line."""
 
@@ -143,14 +134,6 @@ class Interlock(ABC):
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002  for subclasses
         """The level of an output in place of `level` while this interlock has tripped."""
         return 0.0
-
-    def unchanged_until(self, now: float) -> float:
-        """Until when `update` would change nothing after an update `now`, as far as time goes.
-
-        It is updated again sooner if something comes in: a reading, set point or message that it takes, a
-        value that gets too old, or another level of any output.
-        """
-        return now
 
     def due_s(self, now: float) -> float:  # noqa: ARG002  for subclasses
         """Seconds until it must be updated to end an output in time; infinity for no such time."""
@@ -185,6 +168,8 @@ class PersistentInterlock(Interlock):
     def __init__(self, name: str, holds: Iterable[str], limits: Mapping[str, tuple[float, str]]) -> None:
         super().__init__(name, holds, limits)
         self._is_restored = False
+        self._saved: Any = None  # the `_mark` on the disk
+        self._marked: Any = None  # that of the last state
         self._trip_unread(UNREAD)
         self.is_quiet = True
 
@@ -213,25 +198,35 @@ class PersistentInterlock(Interlock):
         self._is_restored = True
         self.reason = ""
         self.is_quiet = False
+        self._saved = self._mark()
         try:
             if saved is not None:
                 self._restore(saved, now, away, was_clean=was_clean)
+                self._saved = self._mark()
         except (TypeError, ValueError):
             self._assume_worst(now, lost)
             return False
         return True
 
-    @abstractmethod
     def state(self, now: float, *, as_reset: bool = False) -> Any:
         """The state to save, as JSON; with `as_reset`, the state after a reset."""
+        self._marked = self._mark(as_reset=as_reset)
+        return self._state(now, as_reset=as_reset)
 
-    @abstractmethod
     def mark_saved(self) -> None:
         """The last result of `state` is on the disk."""
+        self._saved = self._marked
 
-    @abstractmethod
     def needs_saving(self) -> bool:
         """Whether the state has changed enough since it was saved."""
+        return bool(self._mark() != self._saved)
+
+    def _mark(self, *, as_reset: bool = False) -> Any:  # noqa: ARG002  for subclasses
+        """The part of the state that is saved when it changes; None if all counts at a clean end only."""
+        return None
+
+    @abstractmethod
+    def _state(self, now: float, *, as_reset: bool) -> Any: ...
 
     @abstractmethod
     def _restore(self, saved: Any, now: float, away: float, *, was_clean: bool) -> None: ...
@@ -241,6 +236,33 @@ class PersistentInterlock(Interlock):
 
     def _trip_unread(self, reason: str) -> None:
         self.reason = reason
+
+
+class LatchedInterlock(PersistentInterlock):
+    """One that stays tripped until somebody resets it, also over a restart."""
+
+    def why_no_reset(self, now: float) -> str:
+        if not self._is_restored:
+            return self.reason
+        return self._why_it_must_hold(now) if self.has_tripped else f"{self.name} has not tripped"
+
+    def reset(self) -> None:
+        self.reason = ""
+
+    @abstractmethod
+    def _why_it_must_hold(self, now: float) -> str:
+        """Why it cannot be reset although it has tripped, or ""."""
+
+    def _mark(self, *, as_reset: bool = False) -> Any:
+        return "" if as_reset or not self.has_tripped else self.reason
+
+    def _restore_reason(self, saved: Any) -> None:
+        if not isinstance(saved, str):
+            raise TypeError("the reason is not a string")
+        self.reason = saved
+
+    def _assume_worst(self, now: float, why: str) -> None:  # noqa: ARG002
+        self.reason = f"it may have tripped before the start: {why}"
 
 
 class InputUnknown(Interlock):
@@ -267,9 +289,6 @@ class InputUnknown(Interlock):
             self.is_quiet = False
             text = f"{self._variable} is unknown: its sensor is silent, faulty or warming up"
             self.reason = Sentence(text, "variable_unknown", variable=self._variable)
-
-    def unchanged_until(self, now: float) -> float:
-        return now if self.reason else math.inf
 
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         return safe

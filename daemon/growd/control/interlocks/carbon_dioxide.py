@@ -8,14 +8,13 @@ minutes NIOSH and ACGIH allow 30 000 ppm (STEL). No crop gains above some 1500 p
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.calibration import MOST_PPM, SHUT_S, UNKNOWN, Correction
 from growd.control.interlocks.base import UNREAD, Interlock, PersistentInterlock
-from growd.control.interlocks.limits import OnTooLong, Use, UseLimit
+from growd.control.interlocks.limits import Use, UseLimit, Words
 from growd.control.interlocks.no_effect import Effect, NoEffect
-from growd.control.interlocks.words import VALVE_WORDS
+from growd.control.interlocks.saved_states import SAVE_ERRORS
 from growd.runtime.sentence import Sentence
 from growd.runtime.text import duration
 from growd.variables import CARBON_DIOXIDE, VALVE
@@ -25,13 +24,16 @@ if TYPE_CHECKING:
 
     from growd.control.calibration import Calibration
     from growd.control.interlocks.base import SensorReadings
+    from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.on_times import OnTimes
+    from growd.runtime.clock import Clock
 
 ENRICHED_PPM: Final = 700.0
 """Above this, CO2 must come from the valve. Below, a met set point proves nothing."""
 NOTABLE_SHARE: Final = 0.8  # of the ceiling: a trip below this reading is reported as a problem
 
 _UNCALIBRATED: Final = Correction()
+VALVE_WORDS: Final = Words("the valve", "open", "closed", "close the bottle")
 
 
 class CarbonDioxideCeiling(PersistentInterlock):
@@ -62,7 +64,6 @@ class CarbonDioxideCeiling(PersistentInterlock):
         self._release = ceiling_ppm - hysteresis_ppm
         self._sensors = tuple(sensors)
         self._corrections: dict[str, Correction] = {}
-        self._in_state = self._saved = self._corrections
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
         values = self._readings.known(CARBON_DIOXIDE, now)
@@ -77,9 +78,6 @@ class CarbonDioxideCeiling(PersistentInterlock):
             self._is_high, self.reason = False, ""
             if not self._is_restored:
                 self._trip_unread(UNREAD)
-
-    def unchanged_until(self, now: float) -> float:
-        return now if self.reason else math.inf
 
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         if output in self._fans:
@@ -104,12 +102,10 @@ class CarbonDioxideCeiling(PersistentInterlock):
     def calibrated(self, device: str, calibration: Calibration) -> None:
         """Record that a sensor was calibrated, or may have been."""
         self._corrections = {**self._corrections, device: self._correction(device).after(calibration)}
-        self.rests_until = -math.inf
 
     def undo_calibration(self, corrections: Mapping[str, Correction]) -> None:
         """Return to earlier corrections, since the last calibration was not done."""
         self._corrections = dict(corrections)
-        self.rests_until = -math.inf
 
     @property
     def corrections(self) -> Mapping[str, Correction]:
@@ -135,21 +131,16 @@ class CarbonDioxideCeiling(PersistentInterlock):
             "give the new one another name in [[sensor]]"
         )
 
-    def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
-        self._in_state = self._corrections
+    def _mark(self, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
+        return self._corrections
+
+    def _state(self, now: float, *, as_reset: bool) -> Any:  # noqa: ARG002  releases by itself
         return {name: each.lines for name, each in self._corrections.items()}
-
-    def mark_saved(self) -> None:
-        self._saved = self._in_state
-
-    def needs_saving(self) -> bool:
-        return self._corrections != self._saved
 
     def _restore(self, saved: Any, now: float, away: float, *, was_clean: bool) -> None:  # noqa: ARG002
         if not isinstance(saved, dict):
             raise TypeError("the corrections are not an object")
         self._corrections = {name: Correction.restored(lines) for name, lines in saved.items()}
-        self._saved = self._corrections
         self._is_high = False
 
     def _assume_worst(self, now: float, why: str) -> None:  # noqa: ARG002
@@ -226,9 +217,6 @@ class StaysHigh(Interlock):
             )
             self.reason = Sentence(text, "valve_stuck_open", value=round(value), unit="ppm")
 
-    def unchanged_until(self, now: float) -> float:
-        return now if self._since is not None else math.inf
-
     @property
     def stays_on(self) -> bool:
         return bool(self.reason)
@@ -255,50 +243,31 @@ class DosePerHour(UseLimit):
         if flow_l_min is not None:
             self.limits["limit_litres"] = (limit_s * flow_l_min / 60.0, "l")
 
-    def shut_in_s(self, now: float) -> float | None:
-        """How long a calibration has to wait, if the valve stays shut; None while it is open."""
+    def why_not_shut(self, now: float) -> tuple[str, float | None]:
+        """Why a calibration has to wait, or "", and for how long; None while the valve is open."""
         self._count(now)
-        return None if self._times.is_on else max(0.0, SHUT_S - self._dose.since(now))
-
-    def why_not_shut(self, now: float) -> str:
-        """Why a calibration has to wait after the valve was open, or ""."""
-        self._count(now)
-        shut = 0.0 if self._times.is_on else self._dose.since(now)
-        if shut >= SHUT_S:
-            return ""
-        state = f"has been closed for {shut:.0f} s"
+        left_s: float | None = None
         if self._times.is_on:
             state = "is open" if self._times.doubt(now) > 0 else "may be open (its output failed)"
+        else:
+            shut = self._dose.since(now)
+            left_s = max(0.0, SHUT_S - shut)
+            state = f"has been closed for {shut:.0f} s"
+        if left_s == 0:
+            return "", 0.0
         text = (
             f"the valve {state}, and a calibration needs steady air for {SHUT_S:.0f} s: "
             "stop the recipe or release the set point, and wait"
         )
-        return Sentence(text, "valve_not_shut", needed=SHUT_S, unit="s")
+        return Sentence(text, "valve_not_shut", needed=SHUT_S, unit="s"), left_s
 
     @property
     def _is_unlimited(self) -> bool:
         return self._limit >= self.UNLIMITED_S
 
-    @property
-    def _used_up(self) -> str:
-        return "the dose counts as used up"
-
-    @property
-    def _begin_again(self) -> str:
-        return "open again an hour"
-
     def _amount(self, seconds: float) -> str:
         litres = "" if self._flow is None else f" ({seconds * self._flow / 60.0:.3g} l)"
         return f"{seconds:.0f} s{litres}"
-
-
-def valve_open_too_long(
-    times: OnTimes, longest_s: float, rest_s: float, holds: Iterable[str] = (VALVE,)
-) -> OnTooLong:
-    """What raises CO2 was on for too long without a pause."""
-    return OnTooLong(
-        "valve_open_too_long", holds, times, longest_s=longest_s, rest_s=rest_s, words=VALVE_WORDS
-    )
 
 
 class NoRise(NoEffect):
@@ -338,3 +307,57 @@ class NoRise(NoEffect):
             return causes
         when = "is on" if self._fans.is_on else f"was on until {duration(self._fans.rest(now))} ago"
         return f"{causes}, or the exhaust fan removed the CO2; it {when}"
+
+
+class SensorCalibrations:
+    """Asked before a CO2 sensor is calibrated, and informed afterwards.
+
+    `doses` is the record of open valves, None without a valve.
+    """
+
+    def __init__(
+        self, interlocks: Interlocks, clock: Clock, ceiling: CarbonDioxideCeiling, doses: DosePerHour | None
+    ) -> None:
+        self._saved = interlocks.saved
+        self._clock = clock
+        self._ceiling = ceiling
+        self._doses = doses
+        interlocks.node.describe("calibrations", lambda: ceiling.calibrations)
+
+    def judges(self, device: str) -> bool:
+        """Whether the ceiling uses the readings of this sensor."""
+        return self._ceiling.uses(device)
+
+    async def begin_calibration(self, device: str, calibration: Calibration) -> str:
+        """Why the device may not be calibrated now, or ""; one that lowers readings then counts as done.
+
+        A calibration that lowers the readings is on the disk before it is done.
+        """
+        if not self._saved.is_loaded:
+            return UNREAD
+        refusal = self._ceiling.why_no_calibration(device, calibration) or self.why_no_calibration()[0]
+        if refusal or not calibration.lowers:
+            return refusal
+        async with self._saved.exclusive():
+            before = self._ceiling.corrections
+            self._ceiling.calibrated(device, calibration)
+            try:
+                await self._saved.save()
+            except SAVE_ERRORS as error:
+                refusal = f"{device} was not calibrated, because the calibration could not be saved: {error}"
+            else:
+                refusal = self.why_no_calibration()[0]  # again: the disk may have been slow
+            if refusal:
+                self._ceiling.undo_calibration(before)
+        return refusal
+
+    def why_no_calibration(self) -> tuple[str, float | None]:
+        """Why none is permitted now, or "", and for how many more seconds, None if that is not known."""
+        if not self._saved.is_loaded:
+            return UNREAD, None
+        return ("", 0.0) if self._doses is None else self._doses.why_not_shut(self._clock.monotonic())
+
+    def end_calibration(self, device: str, calibration: Calibration) -> None:
+        """The calibration was done. One that raises the readings is saved with the next update."""
+        if not calibration.lowers:
+            self._ceiling.calibrated(device, calibration)

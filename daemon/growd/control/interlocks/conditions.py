@@ -123,9 +123,6 @@ class WhileBeyond(Interlock):
         has_both = applying and self._failure
         self.reason = reworded(f"{applying}; {self._failure}", applying) if has_both else applying
 
-    def unchanged_until(self, now: float) -> float:
-        return now if self.reason or self._since else math.inf
-
     @property
     def is_failure(self) -> bool:
         return bool(self.reason and self._failure)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from growd.control.interlocks.base import PersistentInterlock
+from growd.control.interlocks.base import LatchedInterlock
 from growd.control.interlocks.limits import DAY_S
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from growd.control.interlocks.base import SensorReadings
     from growd.control.interlocks.on_times import OnTimes
-    from growd.control.interlocks.room import Volumes
+    from growd.control.pumps import Volumes
 
 SMOOTHED: Final = 5  # readings in a median, against noise and spikes
 FORGET_S: Final = 21_600.0  # older doses do not count for a trip
@@ -58,13 +57,12 @@ class _Judged(NamedTuple):
         return max(least * self.expected, min(most * self.expected, self.measured))
 
 
-class DoseEffect(PersistentInterlock):
+class DoseEffect(LatchedInterlock):
     """Dosing pumps are off until a reset after `doses` doses with far less effect than expected.
 
-    A dose is judged when its pumps were off for `settle_s`: the reading then, and the one before it. Doses
-    during which `others` moved the variable as well are not judged. A dose whose expected effect is too
-    small to be seen counts as that part of a dose. If the doses of a day have another effect than their
-    volume says, that is a `problem`, also after a restart.
+    A dose is judged when its pumps were off for `settle_s`: the reading then, and the one before it, unless
+    `others` moved the variable as well. A dose whose expected effect is too small to be seen counts as that
+    part of a dose. If the doses of a day have another effect than their volume says, that is a `problem`.
     """
 
     def __init__(
@@ -99,7 +97,6 @@ class DoseEffect(PersistentInterlock):
         self._volume = 0.0  # at the last moment without a dose
         self._judged: deque[_Judged] = deque(maxlen=_MOST_DOSES)
         self._problem = ""
-        self._saved = self._in_state = ("", False)
 
     def on_set_point(self, variable: str, value: float | None) -> None:  # noqa: ARG002  it follows one
         self._set_point = value
@@ -121,53 +118,31 @@ class DoseEffect(PersistentInterlock):
         if not self._is_open:
             self._volume = total
 
-    def unchanged_until(self, now: float) -> float:
-        return now if self._is_open or not self._is_restored else math.inf
-
     @property
     def problem(self) -> str:
         return self._problem
-
-    def why_no_reset(self, now: float) -> str:
-        if not self._is_restored:
-            return self.reason
-        if not self.has_tripped:
-            return f"{self.name} has not tripped"
-        if self._readings.combined(self._answer.variable, now) is None:
-            return f"{self._answer.variable} is unknown, so a {self._way} could not be seen"
-        return ""
 
     def reset(self) -> None:
         self.reason = self._problem = ""
         self._judged.clear()
 
-    def state(self, now: float, *, as_reset: bool = False) -> Any:
-        self._in_state = ("", False) if as_reset else self._worth_saving
+    def _why_it_must_hold(self, now: float) -> str:
+        return self._readings.unseen(self._answer.variable, self._way, now)
+
+    def _mark(self, *, as_reset: bool = False) -> Any:
+        return ("", False) if as_reset else (self.reason, bool(self._problem))
+
+    def _state(self, now: float, *, as_reset: bool) -> Any:
         return ["", []] if as_reset else [self.reason, [[now - at, *rest] for at, *rest in self._judged]]
-
-    def mark_saved(self) -> None:
-        self._saved = self._in_state
-
-    def needs_saving(self) -> bool:
-        return self._worth_saving != self._saved
-
-    @property
-    def _worth_saving(self) -> tuple[str, bool]:
-        return self.reason, bool(self._problem)
 
     def _restore(self, saved: Any, now: float, away: float, *, was_clean: bool) -> None:  # noqa: ARG002
         reason, judged = saved
-        if not isinstance(reason, str):
-            raise TypeError("the reason is not a string")
+        self._restore_reason(reason)
         self._judged.extend(
             _Judged(now - away - float(age), float(expected), float(measured), bool(is_near))
             for age, expected, measured, is_near in judged
         )
-        self.reason, self._problem = reason, self._misfit(now)
-        self._saved = self._worth_saving
-
-    def _assume_worst(self, now: float, why: str) -> None:  # noqa: ARG002
-        self.reason = f"it may have tripped before the start: {why}"
+        self._problem = self._misfit(now)
 
     def _begin(self, now: float) -> tuple[float, float, float] | None:
         """The value and the volumes before a dose; None while the value is not known."""

@@ -120,14 +120,8 @@ class MixingPause(PersistentInterlock):
         self._dosed.add(output)
         self.reason = self._words
 
-    def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
+    def _state(self, now: float, *, as_reset: bool) -> Any:  # noqa: ARG002  releases by itself
         return NEVER if math.isinf(self._ended) else now - self._ended
-
-    def mark_saved(self) -> None:
-        """Nothing changes: the state counts at a clean end only."""
-
-    def needs_saving(self) -> bool:
-        return False
 
     @property
     def _is_mixing(self) -> bool:

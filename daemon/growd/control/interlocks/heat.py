@@ -7,7 +7,7 @@ from collections import deque
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.control.interlocks.base import Interlock, PersistentInterlock
+from growd.control.interlocks.base import Interlock, LatchedInterlock
 from growd.runtime.sentence import Sentence
 
 if TYPE_CHECKING:
@@ -85,20 +85,16 @@ class OverTemperature(Interlock):
         elif max(max(recent) for recent in confirmed) < self._release:
             self.reason = ""
 
-    def unchanged_until(self, now: float) -> float:
-        return now if self.reason else math.inf
 
-
-class StillRising(PersistentInterlock):
+class StillRising(LatchedInterlock):
     """A temperature rises although the heater is off: its relay may be welded.
 
     It trips if all heaters were off for `window_s`, the temperature rose by `rise_degc` in that time and is
-    above its set point (without one, above `warm_degc`, which cold water reaches by itself), and no lamp was
-    switched on for twice that time. After a cooler (`cooling`) stops,
-    the course begins anew. It trips at once if one of `suspects` returns a name: the feedback of a heater
-    that stays on. Until a reset, the heaters are held off and everything that cools runs, while the
-    temperature is too high. A cooler (`chilling`, without fans) that has to work for `IDLE_S` in the dark is
-    a problem, since it may hide the heat.
+    above its set point (without one, above `warm_degc`), and no lamp was switched on for twice that time.
+    After a cooler (`cooling`) stops, the course begins anew. It trips at once if one of `suspects` returns a
+    name: the feedback of a heater that stays on. Until a reset, the heaters are held off and everything that
+    cools runs, while the temperature is too high. A cooler (`chilling`, without fans) that has to work for
+    `IDLE_S` in the dark is a problem, since it may hide the heat.
     """
 
     reset_hint = "switch off the power of the heater, replace its relay, then reset it"
@@ -142,7 +138,6 @@ class StillRising(PersistentInterlock):
         self._course: deque[tuple[float, float]] = deque(maxlen=max(2, int(window_s / THINNED_S)))
         self._cool_to = -math.inf
         self._is_hot = False
-        self._in_state = self._saved = ""
 
     def on_set_point(self, variable: str, value: float | None) -> None:  # noqa: ARG002  it follows one
         self._set_point = value
@@ -178,17 +173,8 @@ class StillRising(PersistentInterlock):
             return level
         return 1.0 if output in self._coolers else 0.0
 
-    def why_no_reset(self, now: float) -> str:  # noqa: ARG002
-        if not self._is_restored:
-            return self.reason
-        if not self.reason:
-            return f"{self.name} has not tripped"
-        if suspect := self._suspect():
-            return f"{suspect} still reads on"
-        return ""
-
     def reset(self) -> None:
-        self.reason = ""
+        super().reset()
         self._is_hot = False
         self._course.clear()
 
@@ -205,25 +191,17 @@ class StillRising(PersistentInterlock):
             "relay of the heater may be welded, or the room is warmer than the set point"
         )
 
-    def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002
-        self._in_state = "" if as_reset else self.reason
-        return [self._in_state, None if math.isinf(self._cool_to) else self._cool_to]
+    def _why_it_must_hold(self, now: float) -> str:  # noqa: ARG002
+        suspect = self._suspect()
+        return f"{suspect} still reads on" if suspect else ""
 
-    def mark_saved(self) -> None:
-        self._saved = self._in_state
-
-    def needs_saving(self) -> bool:
-        return self.reason != self._saved
+    def _state(self, now: float, *, as_reset: bool) -> Any:  # noqa: ARG002
+        return [self._mark(as_reset=as_reset), None if math.isinf(self._cool_to) else self._cool_to]
 
     def _restore(self, saved: Any, now: float, away: float, *, was_clean: bool) -> None:  # noqa: ARG002
         reason, cool_to = saved
-        if not isinstance(reason, str):
-            raise TypeError("the reason is not a string")
         self._cool_to = -math.inf if cool_to is None else float(cool_to)
-        self.reason = self._saved = reason
-
-    def _assume_worst(self, now: float, why: str) -> None:  # noqa: ARG002
-        self.reason = f"it may have tripped before the start: {why}"
+        self._restore_reason(reason)
 
     def _suspect(self) -> str:
         return next((name for suspected in self._suspects if (name := suspected())), "")

@@ -29,7 +29,7 @@ class LightHours(PersistentInterlock):
         self._hours = hours
         self._day = OnTimeOfDay(zone)
         self._updated = -math.inf
-        self._lit = self._lit_in_state = self._lit_when_saved = 0.0
+        self._lit = 0.0
         self._assumed = ""
         if hours >= DAY_HOURS:
             self._is_restored, self.reason, self.is_quiet = True, "", False
@@ -53,19 +53,15 @@ class LightHours(PersistentInterlock):
             )
             self.reason = self._assumed or Sentence(text, "light_hours_used", limit=self._hours, unit="h")
 
-    def unchanged_until(self, now: float) -> float:
-        return now if self.reason or self._times.is_on else math.inf
-
-    def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
-        self._lit_in_state = self._lit
-        return self._day.state()
-
-    def mark_saved(self) -> None:
-        self._lit_when_saved = self._lit_in_state
-
     def needs_saving(self) -> bool:
         is_limited = self._hours < DAY_HOURS
-        return is_limited and self._lit - self._lit_when_saved >= SAVED_SHARE * self._hours * 3600.0
+        return is_limited and self._lit - self._saved >= SAVED_SHARE * self._hours * 3600.0
+
+    def _mark(self, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
+        return self._lit
+
+    def _state(self, now: float, *, as_reset: bool) -> Any:  # noqa: ARG002  releases by itself
+        return self._day.state()
 
     def _restore(self, saved: Any, now: float, away: float, *, was_clean: bool) -> None:  # noqa: ARG002
         self._day.restore(saved)

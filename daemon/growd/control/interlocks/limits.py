@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from growd.control.interlocks.on_times import OnTimes
-    from growd.control.interlocks.words import Words
 
 RELEASE_SHARE: Final = 0.9
 """Share of a limit: below it the output may be on again, so that it does not chatter at the limit."""
@@ -30,6 +29,17 @@ _EARLIER: Final = "it was not known for sure before the last start"
 PUMP_ON_S: Final = 900.0
 """Longest time for which filling, a drain or irrigation may run: a stuck level sensor floods 30 l."""
 PUMP_REST_S: Final = 900.0
+
+
+@dataclass(frozen=True)
+class Words:
+    """An output, such as "the valve", and what it is when it works and when not."""
+
+    subject: str
+    on: str = "on"
+    off: str = "off"
+    advice: str = "switch off its power"
+    """What to do about an output that may be on."""
 
 
 class OnTooLong(PersistentInterlock):
@@ -55,7 +65,7 @@ class OnTooLong(PersistentInterlock):
         self._words = words
         self._trip = ""  # what happened, "" before a trip
         self._off_since = -math.inf  # before this run
-        self._is_used = self._was_used_in_state = self._was_used_when_saved = False
+        self._is_used = False
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
         if not self._is_restored:
@@ -74,18 +84,11 @@ class OnTooLong(PersistentInterlock):
             text = f"{self._trip}; {self._outlook(now)}"
             self.reason = Sentence(text, "rests", limit=self._longest, rest=self._rest, unit="s")
 
-    def unchanged_until(self, now: float) -> float:
-        return now if self.reason or self._times.is_on else math.inf
+    def _mark(self, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
+        return self._is_used
 
-    def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
-        self._was_used_in_state = self._is_used
+    def _state(self, now: float, *, as_reset: bool) -> Any:  # noqa: ARG002  releases by itself
         return [self._rested(now) if self._trip else 0.0] if self._is_used else []
-
-    def mark_saved(self) -> None:
-        self._was_used_when_saved = self._was_used_in_state
-
-    def needs_saving(self) -> bool:
-        return self._is_used != self._was_used_when_saved
 
     def _rested(self, now: float) -> float:
         return min(self._times.rest(now), now - self._off_since)
@@ -154,7 +157,7 @@ class UseLimit(PersistentInterlock):
         self._span = "hour" if window_s <= HOUR_S else f"{window_s / HOUR_S:g} hours"
         self._dose = RollingDose(window_s)
         self._counted = use.total(0.0)
-        self._given = self._given_in_state = self._given_when_saved = 0.0
+        self._given = 0.0
         self._assumed = ""
         self._is_unsaved = False
         self._uncertain_at = -math.inf  # monotonic, when a part was assumed
@@ -165,7 +168,7 @@ class UseLimit(PersistentInterlock):
         if not self._is_restored or self._is_unlimited:
             return
         used = self._dose.amount(now)
-        unsaved = self._given - self._given_when_saved
+        unsaved = self._given - self._saved
         if unsaved >= UNSAVED_SHARE * self._limit:
             self._is_unsaved, self.reason = True, f"{self._use.said(unsaved)} can't be saved: see the disk"
         elif self._is_unsaved:
@@ -177,12 +180,6 @@ class UseLimit(PersistentInterlock):
         elif used < RELEASE_SHARE * self._limit:
             self.reason = self._assumed = ""
 
-    def unchanged_until(self, now: float) -> float:
-        return now if self.reason or self._times.is_on else math.inf
-
-    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
-        return 0.0
-
     def due_s(self, now: float) -> float:
         if self.reason or self._is_unlimited or not self._times.is_on:
             return math.inf
@@ -191,17 +188,16 @@ class UseLimit(PersistentInterlock):
             return math.inf
         return (self._limit - self._dose.amount(now)) / rate + _LATE_S
 
-    def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
-        self._given_in_state = self._given
+    def needs_saving(self) -> bool:
+        return bool(self._given - self._saved >= SAVED_SHARE * self._limit)
+
+    def _mark(self, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
+        return self._given
+
+    def _state(self, now: float, *, as_reset: bool) -> Any:  # noqa: ARG002  releases by itself
         age = min(now - self._uncertain_at, self._times.doubt(now))
         doubt = [[age, 0.0]] if age < self._window else []  # an amount of 0 marks an uncertain one
         return [*self._dose.state(now), *doubt]
-
-    def mark_saved(self) -> None:
-        self._given_when_saved = self._given_in_state
-
-    def needs_saving(self) -> bool:
-        return self._given - self._given_when_saved >= SAVED_SHARE * self._limit
 
     @property
     def _is_unlimited(self) -> bool:
@@ -218,19 +214,11 @@ class UseLimit(PersistentInterlock):
 
     def _assume_worst(self, now: float, why: str) -> None:
         self._dose.add(self._limit, now)
-        words = self._words
+        words, after = self._words, "an hour" if self._window <= HOUR_S else self._span
         self._assumed = (
-            f"how long {words.subject} was {words.on} in the last {self._span} is unknown ({why}), so "
-            f"{self._used_up}; {words.subject} can {self._begin_again} after the start"
+            f"how long {words.subject} was {words.on} in the last {self._span} is unknown ({why}), so the "
+            f"limit counts as used up; {words.subject} can be {words.on} again {after} after the start"
         )
-
-    @property
-    def _used_up(self) -> str:
-        return "the limit counts as used up"
-
-    @property
-    def _begin_again(self) -> str:
-        return f"be {self._words.on} again {'an hour' if self._window <= HOUR_S else self._span}"
 
     def _why(self, used: float, now: float) -> str:
         said, limit = self._use.said, self._limit
@@ -298,14 +286,8 @@ class MinimumOff(PersistentInterlock):
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         return level if self._times.was_on else 0.0
 
-    def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
+    def _state(self, now: float, *, as_reset: bool) -> Any:  # noqa: ARG002  releases by itself
         return self._rest(now)
-
-    def mark_saved(self) -> None:
-        """Nothing changes: the state counts at a clean end only."""
-
-    def needs_saving(self) -> bool:
-        return False
 
     def _rest(self, now: float) -> float:
         """Seconds for which it has been off."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.control.interlocks.base import PersistentInterlock
+from growd.control.interlocks.base import LatchedInterlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,12 +28,10 @@ class Effect:
     A working controller stays within `margin`, or the share `margin_share`, of the set point. A met set point
     proves the effect above `proof_from` only. Elsewhere `held_share` of the time is credited meanwhile, and
     the limit is `held_limit` times as long. After `forget_s` off the count starts again. A plateau may drift
-    by `drift_per_s`, in `unit` per second, as a heater at full power follows its room. What has moved needs
-    no more proof while it `stays`, where use replaces losses.
+    by `drift_per_s`. What has moved needs no more proof while it `stays`, where use replaces losses.
 
     With `probe_s` the outputs are first off for this time: if the variable falls by `change`, they work, and
-    are too weak. The limit is then `PROVEN` times as long, as it is while what has moved stays, since
-    something else may keep it there.
+    are too weak. The limit is then `PROVEN` times as long.
     """
 
     variable: str
@@ -61,14 +59,11 @@ class _Watch:
     readings: int = 0
 
 
-class NoEffect(PersistentInterlock):
+class NoEffect(LatchedInterlock):
     """A variable does not follow although the outputs were used up to `limit`: they are off until a reset.
 
     It adds up the time that the outputs were certainly on (or what else `used` counts) since the variable
-    last moved by `change` from its extreme. The count starts again
-    - while the set point is met where that proves the effect,
-    - while what has moved stays (use that only replaces losses moves nothing),
-    - after the outputs were off for `forget_s`.
+    last moved by `change` from its extreme. See `Effect` for what starts the count again.
     """
 
     reset_hint = "find and remove the cause, then reset it"
@@ -103,7 +98,7 @@ class NoEffect(PersistentInterlock):
         self._is_proven_by_probe = False
         self._is_held = False
         self._set_point: float | None = None
-        self._reason_in_state = self._reason_when_saved = ""
+        self._way = moved
 
     def on_set_point(self, variable: str, value: float | None) -> None:  # noqa: ARG002  it follows one
         self._set_point = None if value is None else self._sign * value
@@ -151,10 +146,7 @@ class NoEffect(PersistentInterlock):
                 self._probe = now, median(self._recent)
                 self.reason = f"it is off for {self._effect.probe_s:g} s, to see whether it has an effect"
             else:
-                self._trip(self._why(self._watch.used, now))
-
-    def unchanged_until(self, now: float) -> float:
-        return now if self.reason or self._times.is_on or self._watch.used else math.inf
+                self.reason = self._why(self._watch.used, now)
 
     @property
     def has_tripped(self) -> bool:
@@ -164,29 +156,15 @@ class NoEffect(PersistentInterlock):
     def needs_reset(self) -> bool:
         return self._probe is None and super().needs_reset
 
-    def why_no_reset(self, now: float) -> str:
-        if not self._is_restored:
-            return self.reason
-        if not self.has_tripped:
-            return f"{self.name} has not tripped"
-        if self._readings.combined(self._effect.variable, now) is None:
-            moved = "rise" if self._effect.raises else "fall"
-            return f"{self._effect.variable} is unknown, so a {moved} could not be seen"
-        return ""
-
     def reset(self) -> None:
-        self.reason = ""
+        super().reset()
         self._watch, self._moved_to = _Watch(), None
 
-    def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002
-        self._reason_in_state = "" if as_reset or not self.has_tripped else self.reason
-        return self._reason_in_state
+    def _why_it_must_hold(self, now: float) -> str:
+        return self._readings.unseen(self._effect.variable, self._way, now)
 
-    def mark_saved(self) -> None:
-        self._reason_when_saved = self._reason_in_state
-
-    def needs_saving(self) -> bool:
-        return (self.reason if self.has_tripped else "") != self._reason_when_saved
+    def _state(self, now: float, *, as_reset: bool) -> Any:  # noqa: ARG002
+        return self._mark(as_reset=as_reset)
 
     def _end_probe(self, now: float, began: float, value: float) -> None:
         """End the probe when its time is over, or the variable is not known any more."""
@@ -195,7 +173,7 @@ class NoEffect(PersistentInterlock):
             return
         used, self._probe, self.reason = self._watch.used, None, ""
         if is_known and median(self._recent) > value - self._effect.change:
-            self._trip(self._why(used, now))
+            self.reason = self._why(used, now)
             return
         self._is_proven_by_probe = is_known
         self._watch, self._moved_to = _Watch(), None
@@ -205,16 +183,7 @@ class NoEffect(PersistentInterlock):
         return f"{self._effect.variable} did not follow"
 
     def _restore(self, saved: Any, now: float, away: float, *, was_clean: bool) -> None:  # noqa: ARG002
-        if not isinstance(saved, str):
-            raise TypeError("the reason is not a string")
-        self.reason = self._reason_when_saved = saved
-
-    def _assume_worst(self, now: float, why: str) -> None:  # noqa: ARG002
-        self._trip(f"it may have tripped before the start: {why}")
-
-    def _trip(self, reason: str) -> None:
-        if not self.reason:
-            self.reason = reason
+        self._restore_reason(saved)
 
     def _is_proven(self, level: float) -> bool:
         """Whether the value can come from the outputs only, and meets the set point if there is one."""
@@ -262,6 +231,6 @@ class Unmoved(NoEffect):
 
     def _why(self, used: float, now: float) -> str:  # noqa: ARG002
         effect = self._effect
-        moved = f"{'rise' if effect.raises else 'fall'} by {effect.change:g} {effect.unit}"
+        moved = f"{self._way} by {effect.change:g} {effect.unit}"
         work = f"was on for {used:.0f} s" if self._unit == "s" else f"gave {used:.0f} {self._unit}"
         return f"{self._subject} {work}, and {effect.variable} did not {moved}: {self._causes}"

@@ -15,7 +15,7 @@ from growd.control.interlocks.remarks import RAISED_BY_VALVE, Remarks, driven_by
 from growd.control.interlocks.saved_states import SavedStates
 from growd.control.topics import EVENT, desired, event, events, measured, raw
 from growd.runtime.clock import until_beat
-from growd.runtime.sentence import Sentence, code_of
+from growd.runtime.sentence import Sentence, code_of, problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from growd.bus.topics import Publisher, Subscription
     from growd.control.hold import OutputHold
     from growd.control.interlocks.base import Guard, SensorReadings
+    from growd.control.interlocks.carbon_dioxide import SensorCalibrations
     from growd.control.interlocks.on_times import OnTimes
     from growd.control.interlocks.saved_states import Memory
-    from growd.control.interlocks.sensor_calibrations import SensorCalibrations
     from growd.control.pumps import Pumps
     from growd.runtime.clock import Cancellable
 
@@ -56,17 +56,12 @@ class Interlocks:
     """The interlocks of an environment. Actuators ask them through `guard`.
 
     Each interlock publishes its state on `<environment>/interlocks/<name>` when it changes, with an event and
-    a log line when it trips and when it releases. Its limits are read-only parameters below that name. An
-    interlock that needs a reset has a service `<environment>/interlocks/<name>/reset`. The inputs are the
-    topics `<environment>/raw`, which only samplers and combiners publish, and set points.
+    a log line when it trips and when it releases. Its limits are read-only parameters below that name, and so
+    is the service `reset` of one that needs it. The inputs are raw readings and set points.
 
     `outputs` names all outputs, also those without an interlock. All of them are safe while there is a
-    `hold`, whether this task runs or not. Dosing pumps are off while `pumps` holds them, and the dose of a
-    calibration is not held by interlocks of the tank.
-
-    The outputs are safe while this task has not run for `patience_s` seconds, and until it has read the saved
-    state (`memory`). The state is saved when an interlock trips for good, when the dose or the hours of light
-    have grown by a tenth of their limit, at the start, and at a clean end (`close`).
+    `hold`, while this task has not run for `PATIENCE_S`, and until it has read the saved state (`memory`).
+    Dosing pumps are off while `pumps` holds them.
     """
 
     def __init__(
@@ -79,7 +74,6 @@ class Interlocks:
         sensors: Mapping[str, Sequence[str]],
         derived: Iterable[str] = (),
         memory: Memory,
-        patience_s: float = PATIENCE_S,
         outputs: Iterable[str] = (),
         drives: Mapping[str, Iterable[str]] = RAISED_BY_VALVE,
         hold: OutputHold | None = None,
@@ -94,7 +88,7 @@ class Interlocks:
         self._with_ends = tuple(each for each in self._interlocks if _overrides(each, "due_s"))
         self._with_problems = tuple(each for each in self._interlocks if _overrides(each, "problem"))
         persistent = [each for each in self._interlocks if isinstance(each, PersistentInterlock)]
-        self.saved = SavedStates(self.node.name, bus.clock, persistent, memory, self._update_all)
+        self.saved = SavedStates(self.node.name, bus.clock, persistent, memory, self._update)
         limited = {output for each in self._interlocks for output in each.holds}
         self._holding = {
             output: tuple(each for each in self._interlocks if output in each.holds) for output in limited
@@ -108,7 +102,6 @@ class Interlocks:
         self._held: dict[_Place, str] = {}  # the interlock that holds an output of a device now
         self._levels: dict[_Place, float | None] = {}  # as written
         self._readings = readings
-        self._patience = patience_s
         self._alive_at: float | None = None
         self._updated_at = -math.inf
         self._trackers: dict[str, list[tuple[str, OnTimes, bool]]] = {}  # by output: device, of the tank only
@@ -192,7 +185,7 @@ class Interlocks:
 
     async def close(self) -> None:
         """Save the state at a clean end, when the outputs are safe."""
-        self._update_all()
+        self._update()
         await self.saved.close()
 
     def permitted(self, device: str, output: str, level: float, safe: float) -> float:
@@ -206,7 +199,7 @@ class Interlocks:
             self._held.pop(place, None)
             return level
         now = self._clock.monotonic()
-        if self._alive_at is None or now - self._alive_at > self._patience:
+        if self._alive_at is None or now - self._alive_at > PATIENCE_S:
             self._held[place] = "interlocks that are not running"
             return safe
         if now - self._updated_at > FRESH_S:
@@ -237,7 +230,6 @@ class Interlocks:
         self, device: str, output: str, level: float | None, lasted_s: float, was_on_s: float | None
     ) -> None:
         """See `Guard.wrote`."""
-        is_change = level is None or self._levels.get((device, output)) != level
         self._levels[device, output] = level
         trackers = self._trackers.get(output, ())
         now = self._clock.monotonic()
@@ -247,8 +239,6 @@ class Interlocks:
         for only, times, of_tank in trackers:
             if only in ("", device) and not (of_tank and is_beside_tank):
                 times.wrote(f"{device}/{output}", level, now, lasted_s, was_on_s)
-        if is_change:
-            self._wake_all()
         self._update_in_time(now)
 
     def held_by(self, device: str, output: str) -> str:
@@ -286,21 +276,19 @@ class Interlocks:
     async def _listen(self, messages: Subscription) -> None:
         async for message in messages:
             self._take(message)
-            self._update()
+            if not len(messages):  # a reading has several variables
+                self._update()
 
     def _take(self, message: Message) -> None:
-        value = message.value if message.quality is Quality.OK else None
-        now = self._clock.monotonic()
+        value, now = message.known, self._clock.monotonic()
         if message.topic in self._heard:
             for each in self._interlocks:
                 if message.topic in each.listens:
                     each.on_message(message.topic, value, now)
-                    each.rests_until = -math.inf
         if (followed := self._set_points.get(message.topic)) is not None:
             for each in self._interlocks:
                 if followed in each.follows:
                     each.on_set_point(followed, value)
-                    each.rests_until = -math.inf
         if message.topic not in self._topics:
             return
         variable, device = self._topics[message.topic]
@@ -308,29 +296,15 @@ class Interlocks:
         for each in self._interlocks:
             if variable in each.reads:
                 each.on_reading(variable, device, value, now)
-                each.rests_until = -math.inf
 
     # --- Reports
-
-    def _update_all(self) -> None:
-        """Update all, also those that rest."""
-        self._wake_all()
-        self._update()
-
-    def _wake_all(self) -> None:
-        for each in self._interlocks:
-            each.rests_until = -math.inf
 
     def _update(self) -> None:
         now = self._updated_at = self._clock.monotonic()
         wall = self.saved.wall.time(now)
         is_changed = False
         for each in self._interlocks:
-            if now < each.rests_until:
-                continue
             each.update(now, wall)
-            until = each.unchanged_until(now)
-            each.rests_until = min(until, self._readings.known_until(each.reads, now)) if until > now else now
             if self._reported.get(each.name) != each.reason:
                 self._report(each)
                 is_changed = True
@@ -354,13 +328,13 @@ class Interlocks:
 
     def _report_problem(self, interlock: Interlock) -> None:
         """Publish the begin or the end of a problem, as an event and in the log."""
-        name, problem = interlock.name, interlock.problem
-        if problem:
+        name, found = interlock.name, interlock.problem
+        if found:
             self._problems_said.add(name)
-            logger.warning("%s/%s: %s", self.node.name, name, problem)
+            logger.warning("%s/%s: %s", self.node.name, name, found)
         else:
             self._problems_said.discard(name)
-        message = problem or Sentence("the problem is over", "problem_over")
+        message = found or Sentence("the problem is over", "problem_over")
         self._events.publish(event("interlock", name, message))
 
     def _report(self, interlock: Interlock) -> None:
@@ -433,26 +407,16 @@ class Interlocks:
 
     def _problems(self) -> list[dict[str, Any]]:
         """Problems that need attention."""
-        fields = {"environment": self._environment}
-        problems = [
-            {
-                "text": f"{self._environment}: {each.problem}",
-                "code": f"problem_of_{each.name}",
-                "fields": fields,
-            }
-            for each in self._interlocks
+        where = self._environment
+        found = [
+            Sentence(f"{where}: {each.problem}", f"problem_of_{each.name}", environment=where)
+            for each in self._with_problems
             if each.problem
         ]
         if why := str(self.saved.error):
-            text = f"the state of the interlocks can't be saved and is lost if growd ends: {why}"
-            problems.append(
-                {
-                    "text": f"{self._environment}: {text}",
-                    "code": "interlocks_not_saved",
-                    "fields": {**fields, "reason": why},
-                }
-            )
-        return problems
+            text = f"{where}: the state of the interlocks can't be saved and is lost if growd ends: {why}"
+            found.append(Sentence(text, "interlocks_not_saved", environment=where, reason=why))
+        return [problem(each) for each in found]
 
     def _nudge(self) -> None:
         for nudge in self._nudges:

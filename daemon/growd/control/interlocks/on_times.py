@@ -28,8 +28,6 @@ class OnTimes:
         self._total = 0.0
         self._full_total = 0.0
         self._certain_total = 0.0
-        self.starts = 0
-        """How often outputs were switched on."""
         self.guesses = 0
         """How often a device that measures its time on did not know it, as after a new keeper of pins."""
         self._measured: set[str] = set()
@@ -60,7 +58,6 @@ class OnTimes:
             self._since.pop(output, None)
         else:
             is_start = output not in self._since
-            self.starts += is_start
             self._since[output] = now - lasted_s if is_start else now
             self._levels[output] = 1.0 if level is None else level
         self._uncertain.discard(output)

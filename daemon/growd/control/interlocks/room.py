@@ -8,36 +8,15 @@ from typing import TYPE_CHECKING, Final
 from growd.control.interlocks.base import Interlock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from growd.control.interlocks.on_times import OnTimes
-
-    TimedFlow = tuple[OnTimes, Callable[[], float]]
+    from growd.control.pumps import Volumes
 
 LEAST_S: Final = 0.2
 """A dose that would have to end sooner does not begin."""
 EDGE_S: Final = 1e-3
 """So much earlier than exactly a dose ends."""
-
-
-class Volumes:
-    """What several outputs give together, in ml. `flows` has the times of each, and its flow in ml/s."""
-
-    def __init__(self, flows: Sequence[TimedFlow]) -> None:
-        self._flows = tuple(flows)
-
-    @property
-    def full_ml_s(self) -> float:
-        """The flow of all of them at full level, in ml/s."""
-        return sum(ml_s() for _, ml_s in self._flows)
-
-    def total(self, now: float) -> float:
-        """The volume since the start, in ml."""
-        return sum(times.full_total(now) * ml_s() for times, ml_s in self._flows)
-
-    def ml_s(self, now: float) -> float:
-        """The present flow, in ml/s."""
-        return self.total(now + 1.0) - self.total(now)
 
 
 class Room(Interlock):
@@ -79,9 +58,6 @@ class Room(Interlock):
         least_s = EDGE_S if self._times.is_on else LEAST_S
         self.reason = self._words if self._most - given <= least_s * self._volumes.full_ml_s else ""
 
-    def unchanged_until(self, now: float) -> float:
-        return now if self.reason or self._times.rest(now) < self._pause else math.inf
-
     def due_s(self, now: float) -> float:
         if self.reason or not self._times.is_on or (flow := self._volumes.ml_s(now)) <= 0:
             return math.inf
@@ -103,6 +79,3 @@ class StillWater(Interlock):
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
         self.reason = "" if self._circulation.stretch(now) >= self._mixing else self._words
-
-    def unchanged_until(self, now: float) -> float:
-        return now if self.reason else math.inf

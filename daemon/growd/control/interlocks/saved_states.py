@@ -8,6 +8,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from growd.bus.services import done, refused
 from growd.control.interlocks.wall_time import SteadyWallClock
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class SavedStates:
         """The service. It answers when the reset is on the disk; the interlock holds until then."""
         refusal = interlock.why_no_reset(self._clock.monotonic())
         if refusal:
-            return {"success": False, "message": refusal}
+            return refused(refusal)
         return await self._uncancelled(self._reset_now(interlock))
 
     async def _load(self) -> None:
@@ -188,12 +189,13 @@ class SavedStates:
             try:
                 await self.save(reset=interlock)
             except SAVE_ERRORS as error:
-                sentence = f"{interlock.name} was not reset, because the reset could not be saved: {error}"
-                return {"success": False, "message": sentence}
+                return refused(
+                    f"{interlock.name} was not reset, because the reset could not be saved: {error}"
+                )
             interlock.reset()
         self._update()
         logger.info("%s/%s was reset", self._name, interlock.name)
-        return {"success": True, "message": f"{interlock.name} has been reset"}
+        return done(f"{interlock.name} has been reset")
 
     async def _uncancelled(self, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
         """Finish `work` even if the caller is cancelled, so that disk and memory agree."""

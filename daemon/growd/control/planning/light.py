@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.attainment import Attainment
 from growd.control.derived.daylight import bin_at
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.config.lamp_light import LampLight
-    from growd.control.derived.daylight import DaylightProfile
-    from growd.control.derived.sums import LightOfDay
+    from growd.control.derived.node import Derivations
 
 PERIOD_S: Final = 60.0
 STEP: Final = 0.005  # of full light
@@ -37,30 +36,13 @@ _FULL: Final = 0.99
 _SETTLED_S: Final = 60.0
 
 
-class LightKnown(Protocol):
-    """What is known of the light of a chamber."""
-
-    light: LightOfDay
-    daylight: DaylightProfile
-
-    def ppfd(self) -> float | None:
-        """The PPFD now, None if it is not known."""
-
-    def daylight_ppfd(self) -> float:
-        """The part of it that is not of the lamp."""
-
-    def lamp_share(self) -> float:
-        """The photons of the lamp at its present levels, as a share of those at full light."""
-
-
 class LightPlanner(Planner):
     """Gives the lamp the set point (lux) that follows from a set point of PPFD or of the daily integral.
 
-    A day's light is planned for `window`, and for the times at which its set point is above 0, with the light
-    so far and daylight to come. The lamp fills daylight up to a level which, with the brightest daylight of
-    the last days, just gives what is missing: daylight cannot be taken back, but the lamp can be lit later.
-    As far as it would have to be at its limit later, it is lit earlier. The plan is made again each
-    minute, so errors of lamp and sensor even out. While the light is not known, the plan counts its own.
+    A day's light is planned for `window`, and for the times at which its set point is above 0, each minute
+    anew. The lamp fills daylight up to a level which, with the brightest daylight of the last days, just
+    gives what is missing: daylight cannot be taken back, but the lamp can be lit later. As far as it would
+    have to be at its limit later, it is lit earlier. While the light is not known, the plan counts its own.
 
     The lamp is dark outside the window, and between `least` and `most` (PPFD) in it. `full_lux` returns its
     measured light at full level. A lamp that `is_switched` is at full light or dark.
@@ -70,7 +52,7 @@ class LightPlanner(Planner):
         self,
         bus: Bus,
         environment: str,
-        known: LightKnown,
+        known: Derivations,
         lamp: LampLight,
         *,
         full_lux: Callable[[], float],

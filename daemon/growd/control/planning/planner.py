@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from growd.bus.messages import Quality
 from growd.control.topics import desired
 from growd.runtime.liveness import LOOP_S
+from growd.runtime.sentence import Sentence, problem
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -21,10 +22,9 @@ if TYPE_CHECKING:
 class Planner(ABC):
     """The node `<environment>/planners/<variable>`: publishes set points of `variable` on `desired`.
 
-    They follow from the set point of the first of `sources` that has one. A set point of the variable itself,
-    of a recipe or a client, wins: while there is one, the node publishes nothing. An answer to a client says
-    which one is in force. Set points that move by less than `step` are not published.
-    They are calculated again each `period_s`.
+    They follow from the set point of the first of `sources` that has one, and are calculated again each
+    `period_s`; moves by less than `step` are not published. A set point of the variable itself, of a recipe
+    or a client, wins. An answer to a client says which one is in force.
     """
 
     def __init__(
@@ -137,8 +137,8 @@ class Planner(ABC):
         trouble = "" if self._is_direct or not self._wanted else self._trouble()
         if not trouble:
             return []
-        fields = {"environment": self._environment, "variable": self._variable, "reason": trouble}
-        return [{"text": f"{self._environment}: {trouble}", "code": "plan_not_followed", "fields": fields}]
+        about = {"environment": self._environment, "variable": self._variable, "reason": trouble}
+        return [problem(Sentence(f"{self._environment}: {trouble}", "plan_not_followed", **about))]
 
     def _shown(self, variable: str, value: float) -> str:
         known = VARIABLES[variable]
