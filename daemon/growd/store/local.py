@@ -15,8 +15,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from growd.bus.parameter_rules import MAX_BYTES, MAX_PARAMETERS
+from growd.runtime.files import sync_folder
 from growd.runtime.worker import Worker
-from growd.store.block_file import Presence, sync_folder
+from growd.store.block_file import Presence
 from growd.store.damage import SMALLEST, find_damage, quarantine_file, salvage
 from growd.store.encoding import point_from_json, to_json
 from growd.store.errors import LocalStoreError

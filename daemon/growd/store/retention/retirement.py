@@ -142,7 +142,7 @@ class Retirement:
         await self._rollups.seal(day + DAY_S)
         # before the first deletion: the rollups are complete, and the points soon are not
         until = max(self._feed.state.retired_until, day + DAY_S)
-        await self._rollups.update(self._feed, retired_until=until)
+        await self._rollups.note_retired(self._feed, until)
         self._sealed_until = day + DAY_S
 
     async def _note(self, ids: list[str]) -> None:
