@@ -16,8 +16,8 @@ from growd.bus.errors import BusyError, InvalidValueError, UnknownNameError
 from growd.store.database_node import IndexBuild
 from growd.store.errors import CouchUnavailableError
 from growd.store.exporting.source import ExportBrokenError, ExportRefusedError, PointSource
+from growd.store.history import events
 from growd.store.history import history as module
-from growd.store.history import reading_events
 from growd.store.history.grid import Grid
 from growd.store.history.history import HistoryQuery, HistoryTimeoutError
 from support.history import measured, stored_past
@@ -234,7 +234,7 @@ class TestEvents:
         await past.store(
             *[
                 measured(kinds[n % 2], f"x: {n}", T + n, category="event")
-                for n in range(reading_events.MOST_EVENTS + 5)
+                for n in range(events.MOST_EVENTS + 5)
             ]
         )
         answer = await past.ask(T, T + 3_600)
@@ -274,7 +274,7 @@ class TestRefusals:
         assert len((await past.ask(T, T + 60, WARMTH, CO2))["series"]) == 2
 
     async def test_kinds_of_events_beyond_a_limit_are_left_out(self, past, monkeypatch):
-        monkeypatch.setattr(reading_events, "MOST_KINDS", 2)
+        monkeypatch.setattr(events, "MOST_KINDS", 2)
         kinds = ("one", "three", "two")
         await past.store(*(measured(kind, "x: y", T, category="event") for kind in kinds))
         found = await past.ask(T, T + 60)

@@ -61,7 +61,7 @@ class StoredPast:
                 if self.source.lists_series:  # CouchDB: nothing of them stays in its changes
                     await self.couch.purge(database, {each: [one["rev"]] for each, one in outcomes.items()})
         for feed in (self.feed.points, self.feed.events):
-            await self.feed.update(feed, retired_until=until)
+            await self.feed.note_retired(feed, until)
 
     async def store(self, *points: dict[str, Any]) -> None:
         """Store points, given by the arguments of `PointMaker.make`."""

@@ -25,7 +25,10 @@ from growd.server.client_request import add_cors, send_continue, split_target
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    from growd.server.client_request import RequestHandler
 
 
 class GatewayError(Exception):
@@ -213,6 +216,32 @@ class Gateway:
         return made
 
 
+class FlushBeforeRead:
+    """Lets `database` handle requests, those for `databases` within `reading()`.
+
+    Points wait for a batch to spare the card; a reader, and a feed while it is open, must see them anyway.
+    `reading` is called with True for a feed from now on. It gets waiting points as changes: points that were
+    sent before it begins would be neither in the feed nor in the view that its client has read.
+    """
+
+    def __init__(
+        self,
+        database: RequestHandler,
+        databases: Collection[str],
+        reading: Callable[[bool], AbstractAsyncContextManager[None]],
+    ) -> None:
+        self._database = database
+        self._databases = databases
+        self._reading = reading
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request."""
+        if first_segment(request) not in self._databases:
+            return await self._database.handle(request)
+        async with self._reading(_begins_now(request.raw_path)):
+            return await self._database.handle(request)
+
+
 class _Exchange:
     """One request to the database, and its answer on the way to the client."""
 
@@ -339,6 +368,12 @@ def first_segment(request: web.BaseRequest) -> str:
     """
     path, _ = split_target(request.raw_path)
     return unquote(path.partition("#")[0].lstrip("/").partition("/")[0])
+
+
+def _begins_now(target: str) -> bool:
+    """Whether a target is a feed of the changes from now on."""
+    path, query = split_target(target)
+    return path.endswith("/_changes") and "since=now" in query.split("&")
 
 
 def break_off(request: web.BaseRequest, response: web.StreamResponse) -> None:

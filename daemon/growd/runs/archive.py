@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import InvalidValueError, UnknownNameError
+from growd.store.view_pages import keys_below, pages
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -40,50 +41,35 @@ class RecordsByHand:
         Those of the others are among millions of points.
         """
         found: list[Document] = []
-        for variable in await self._variables(environment):
-            if variable not in sensed:
-                key = [environment, "measured", variable]
-                left = MOST_MEASUREMENTS - len(found)
+        measured = keys_below(self._couch, self._points, self._design, [environment, "measured"])
+        async for key in measured:
+            left = MOST_MEASUREMENTS - len(found)
+            if left > 0 and key[-1] not in sensed:
                 found += [document async for document in self._read(self._points, key, start, end, left)]
         by_hand = [document for document in found if document.get("is_manual")]
         return [_measurement(document) for document in sorted(by_hand, key=lambda each: each["timestamp"])]
 
-    async def _variables(self, environment: str) -> list[str]:
-        """All measured variables, each found by a small request."""
-        found: list[str] = []
-        prefix = [environment, "measured"]
-        while True:
-            rows = await self._couch.view(
-                self._points,
-                self._design,
-                "by_variable",
-                reduce=False,
-                limit=1,
-                startkey=[*prefix, *([found[-1], {}] if found else [])],
-                endkey=[*prefix, {}],
-            )
-            if not rows:
-                return found
-            found.append(rows[0]["key"][2])
-
     async def _read(
         self, database: str, key: list[Any], start: float, end: float, most: int
     ) -> AsyncGenerator[Document]:
-        after: dict[str, Any] = {"startkey": [*key, start]}
-        last = ""
-        while most > 0:
-            limit = min(most + 1, _PAGE)
-            rows = await self._couch.view(
-                database, self._design, "by_variable", reduce=False, limit=limit, endkey=[*key, end], **after
-            )
-            new = rows[1:] if rows and rows[0]["id"] == last else rows
-            for row in new[:most]:
+        startkey, endkey = [*key, start], [*key, end]
+        limit = min(most + 1, _PAGE)
+        found = pages(
+            self._couch,
+            database,
+            self._design,
+            "by_variable",
+            limit,
+            reduce=False,
+            startkey=startkey,
+            endkey=endkey,
+        )
+        async for rows in found:
+            for row in rows[:most]:
                 yield row["value"]
-            if len(rows) < limit:
+            most -= len(rows)
+            if most <= 0:
                 return
-            most -= len(new)
-            last = rows[-1]["id"]  # it is read again: `skip` would leave out another row if it was deleted
-            after = {"startkey": rows[-1]["key"], "startkey_docid": last}
 
 
 def photos_of(document: Document) -> list[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from growd.store.errors import CouchConflictError, RollupError
 from growd.store.rollups.arithmetic import RollupBuilder, coarser, with_late_points
 from growd.store.rollups.document import WIDTHS, rollup_id, rollup_of, series_of, series_text, span_of
 from growd.store.rollups.rolled import rolled_point
+from growd.store.view_pages import pages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -155,30 +156,22 @@ class RollupWriter:
     async def _points_of(
         self, series: RollupSeries, start: int, end: int
     ) -> AsyncGenerator[list[RolledPoint]]:
-        """The points from `start` to before `end` in the order of time, page by page.
-
-        A page begins at the last row of the page before: it may be deleted meanwhile.
-        """
-        query: dict[str, Any] = {"startkey": [*series, start], "endkey": [*series, end]}
-        last = ""
-        while True:
-            rows = await self.couch.view(
-                self.points,
-                self._design,
-                "by_variable",
-                reduce=False,
-                inclusive_end=False,
-                limit=_ROWS,
-                **query,
-            )
-            new = rows[1:] if rows and rows[0]["id"] == last else rows
-            points = (rolled_point(row["value"], is_event=self.is_event) for row in new)
+        """The points from `start` to before `end` in the order of time, page by page."""
+        found = pages(
+            self.couch,
+            self.points,
+            self._design,
+            "by_variable",
+            _ROWS,
+            startkey=[*series, start],
+            endkey=[*series, end],
+            reduce=False,
+            inclusive_end=False,
+        )
+        async for rows in found:
+            points = (rolled_point(row["value"], is_event=self.is_event) for row in rows)
             # another name may be the same text for the collation of the view
             yield [point for point in points if point is not None and point.series == series]
-            if len(rows) < _ROWS:
-                return
-            last = rows[-1]["id"]
-            query |= {"startkey": rows[-1]["key"], "startkey_docid": last}
 
     async def _rollups_of(
         self, series: RollupSeries, width: int, start: int, end: int
