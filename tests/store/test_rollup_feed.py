@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from growd.store.rollups.document import Rollup
+    from support.database import DatabaseServer
 
 HOUR = 3_600
 MONTH = 2_592_000
@@ -528,3 +529,52 @@ async def test_a_quiet_hour_takes_few_requests(bench):
     assert couch.requests.count("bulk_docs") == 1
     assert couch.requests.count("put") == 2
     assert len(couch.requests) < 25
+
+
+@pytest.mark.long
+async def test_a_kill_after_any_write_changes_no_rollup(database_server):
+    expected, requests = await life(database_server, 0)
+    writes = [at for at, name in enumerate(requests, 1) if name in {"put", "bulk_docs"}]
+    for at in writes:
+        assert (await life(database_server, at))[0] == expected, f"killed at {requests[at - 1]} {at}"
+    assert len(writes) > 15
+
+
+async def life(server: DatabaseServer, at: int) -> tuple[dict[str, Rollup], list[str]]:
+    """The rollups of two days of which one is sealed, and the requests; one ends the process."""
+    async with rollup_bench(server) as bench:
+        couch = KilledCouch(bench.couch, at, is_sent=True)
+        bench.restart(couch)
+        for hour, step in ((2, "catch_up"), (25, "catch_up"), (25, "seal"), (48, "catch_up")):
+            new = [measured(name, hour, START + HOUR * hour - n * 2_000) for n in range(3) for name in "ab"]
+            await bench.store(*new, measured("a", 0.5, START + HOUR * hour, category="commanded"))
+            bench.now = START + HOUR * (hour + 1) + DELAY_S
+            arguments = [START + DAY] if step == "seal" else []
+            try:
+                await getattr(bench.feed, step)(*arguments)
+            except Killed:
+                bench.restart(couch)
+                await getattr(bench.feed, step)(*arguments)
+        return await bench.rollups(), couch.requests
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_sent", [False, True], ids=["before", "after"])
+async def test_a_late_point_is_counted_once_over_a_kill_at_any_request(bench, is_sent):
+    await bench.store(measured("ph", 1.0, START))
+    bench.now = START + DAY + HOUR
+    await bench.feed.seal(START + DAY)
+    at = added = 0
+    is_over = False
+    while not is_over:
+        at, added = at + 1, added + 1
+        await bench.store(measured("ph", 1.0, START + added))
+        bench.restart(KilledCouch(bench.couch, at, is_sent=is_sent))
+        try:
+            await bench.catch_up()
+            is_over = True  # it has fewer requests
+        except Killed:
+            bench.restart()
+            await bench.catch_up()
+        assert (await bench.rollup("ph", 300, START)).count == [1 + added], f"killed at request {at}"
+    assert at > 10
