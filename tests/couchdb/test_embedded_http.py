@@ -402,14 +402,6 @@ async def test_couchdbs_replicator_copies_attachments_as_they_come(node: Client,
     assert (await node("GET", f"{store}/doc/text")).body == b"hi"
 
 
-@pytest.mark.long
-async def test_fifty_megabytes_of_bulk_docs(node: Client, store: str) -> None:
-    docs = [{"_id": f"{n:03}", "text": "x" * 1_000_000} for n in range(50)]
-    answer = await node("POST", f"{store}/_bulk_docs", {"docs": docs})
-    assert answer.status == 201
-    assert [row["id"] for row in answer.json if row.get("ok")] == [doc["_id"] for doc in docs]
-
-
 async def test_a_body_over_the_limit_is_refused_unread(node: Client, store: str) -> None:
     # on a connection of its own, because it still waits for the rest of the body
     headers = {"Content-Length": str(2**27), "Connection": "close"}
