@@ -55,6 +55,7 @@ MAX_HEADER: Final = 64 * 1024  # bytes of one header of an answer; CouchDB's own
 # A database closes idle connections (Node after 5 s, CouchDB after 300 s), and not every request that meets
 # a closed one can be repeated.
 IDLE_S: Final = 4.0
+CONNECT_S: Final = 5.0
 _REPEATABLE: Final = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
 _OWN_HEADERS: Final = (hdrs.ACCEPT, hdrs.ACCEPT_ENCODING, hdrs.CONTENT_TYPE, hdrs.USER_AGENT)
 _RETRY_AFTER: Final = {"Retry-After": "2"}  # seconds; an embedded database starts in less
@@ -75,19 +76,17 @@ class Gateway:
 
     A client or database that takes no byte for `stall_limit` seconds is disconnected, and so is a client
     that sends no byte of its body for that long. An answer may take any time: views are indexed for minutes,
-    feeds last for days. `connect_timeout` is in seconds. Databases in `closed` are growd's own.
+    feeds last for days. Databases in `closed` are growd's own.
     """
 
     def __init__(
         self,
         upstream: Callable[[], str | None],
         *,
-        connect_timeout: float = 5.0,
         stall_limit: float = 300.0,
         closed: frozenset[str] = frozenset(),
     ) -> None:
         self.stall_limit = stall_limit
-        self._connect_timeout = connect_timeout
         self._closed = closed
         self._upstream = upstream
         self._session: aiohttp.ClientSession | None = None
@@ -197,7 +196,7 @@ class Gateway:
                 connector=aiohttp.TCPConnector(
                     limit=0, keepalive_timeout=IDLE_S, socket_factory=self._socket
                 ),
-                timeout=aiohttp.ClientTimeout(total=None, connect=self._connect_timeout),
+                timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_S),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=_OWN_HEADERS,
                 auto_decompress=False,
