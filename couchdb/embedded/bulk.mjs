@@ -2,6 +2,7 @@
 //
 // https://docs.couchdb.org/en/stable/api/database/bulk-api.html
 
+import { latestOf } from './documents.mjs';
 import { isRevision } from './guards.mjs';
 import { queryStrings, sendJSON } from './http.mjs';
 import { checkNoStartId, checkReduce } from './queries.mjs';
@@ -29,10 +30,11 @@ export async function readDesignDocs(req, options) {
 /** `_bulk_get`: a result for each requested document, with an error for a missing one. */
 export async function bulkGet(req, res) {
   const query = queryStrings(req);
-  const flags = ['revs', 'latest', 'attachments'].map((name) => [name, query.get(name) === 'true']);
+  const flags = ['revs', 'attachments'].map((name) => [name, query.get(name) === 'true']);
+  const isLatest = query.get('latest') === 'true';
   const results = [];
   for (const { id, rev } of req.body.docs) {
-    results.push({ id, docs: await leaves(req.db, id, rev, Object.fromEntries(flags)) });
+    results.push({ id, docs: await leaves(req.db, id, rev, isLatest, Object.fromEntries(flags)) });
   }
   sendJSON(res, 200, { results });
 }
@@ -55,12 +57,14 @@ function inRange(ids, { key, startkey, endkey, inclusive_end = true, descending 
   return descending ? chosen.reverse() : chosen;
 }
 
-async function leaves(db, id, rev, flags) {
+async function leaves(db, id, rev, isLatest, flags) {
   if (rev !== undefined && !isRevision(rev)) {
     return [failure(id, rev, { name: 'bad_request', reason: 'Invalid rev format' })];
   }
   try {
-    const found = await db.get(id, { ...flags, open_revs: rev === undefined ? 'all' : [rev] });
+    const wanted = rev === undefined ? 'all' : [rev];
+    const open_revs = isLatest ? await latestOf(db, id, wanted) : wanted;
+    const found = await db.get(id, { ...flags, open_revs });
     return found.map(({ ok, missing }) => (ok === undefined ? failure(id, missing) : { ok }));
   } catch (error) {
     if (error.status !== 404) {

@@ -6,18 +6,24 @@ import { checkOpenRevs } from './guards.mjs';
 import { HttpError, queryStrings, sandbox, sendJSON } from './http.mjs';
 import { mixedParts } from './multipart.mjs';
 
-const FLAGS = ['revs', 'revs_info', 'conflicts', 'latest', 'attachments'];
+const FLAGS = ['revs', 'revs_info', 'conflicts', 'attachments'];
 
 /** GET and HEAD of one document, with its revision as ETag, or of the revisions in `open_revs`. */
 export async function getDocument(req, res) {
   const query = queryStrings(req);
+  const { id } = req.params;
   const options = Object.fromEntries(FLAGS.map((flag) => [flag, query.get(flag) === 'true']));
+  const isLatest = query.get('latest') === 'true';
   if (query.has('open_revs')) {
-    await sendRevisions(req, res, { ...options, open_revs: checkOpenRevs(query.get('open_revs')) });
+    const wanted = checkOpenRevs(query.get('open_revs'));
+    const open_revs = isLatest ? await latestOf(req.db, id, wanted) : wanted;
+    await sendRevisions(req, res, { ...options, open_revs });
     return;
   }
-  const doc = await req.db.get(req.params.id, { ...options, rev: query.get('rev') ?? undefined });
-  if (FLAGS.every((flag) => !options[flag])) {
+  const given = query.get('rev');
+  const rev = given !== null && isLatest ? (await latestOf(req.db, id, [given]))[0] : given;
+  const doc = await req.db.get(id, { ...options, rev: rev ?? undefined });
+  if (!isLatest && FLAGS.every((flag) => !options[flag])) {
     res.set('ETag', `"${doc._rev}"`); // the other forms change without a new revision
   }
   if (req.fresh) {
@@ -25,6 +31,24 @@ export async function getDocument(req, res) {
     return;
   }
   sendJSON(res, 200, doc);
+}
+
+/**
+ * The leaves that descend from these revisions (`latest`), in place of those that are no leaves.
+ *
+ * PouchDB's own `latest` throws in a callback for an unknown revision, which ends the process.
+ */
+export async function latestOf(db, id, revs) {
+  if (revs === 'all') {
+    return revs;
+  }
+  const found = await db.get(id, { open_revs: 'all', revs: true });
+  const latest = revs.flatMap((rev) => {
+    const [position, hash] = rev.split('-');
+    const after = found.filter(({ ok }) => ok?._revisions.ids[ok._revisions.start - position] === hash);
+    return after.length > 0 ? after.map(({ ok }) => ok._rev) : [rev];
+  });
+  return [...new Set(latest)];
 }
 
 /**

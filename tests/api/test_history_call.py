@@ -11,9 +11,10 @@ from yarl import URL
 
 from growd.store.exporting.source import PointSource
 from support.daemon import open_connections, serving
-from support.history import measured, stored_past
+from support.history import stored_past
 from support.ports import held_port
 from support.raw_http import raw_client
+from support.rollups import measured
 from support.stand_in import StandIn
 from support.waiting import until
 

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 
 from growd_cli.main import main
 from support.daemon import serving
-from support.history import measured, stored_past
+from support.history import stored_past
+from support.rollups import measured
 
 T = 1_790_000_000
 

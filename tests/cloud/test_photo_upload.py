@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
-from growd.store.attachments import Attachment, related
+from growd.store.attachments import related
 from growd.store.points import PointMaker
 from growd_camera.album import CameraPhoto
 from growd_camera.records import PICTURE, document_of
@@ -65,7 +65,8 @@ async def pieces() -> AsyncIterator[bytes]:
 
 async def sent(cloud: Cloud, login: Login, document: Document, media: str = "image/jpeg") -> Answer:
     """The answer to a document with its picture."""
-    content = related(document, [Attachment(PICTURE, media, len(JPEG), pieces)])
+    follow = {PICTURE: {"follows": True, "content_type": media, "length": len(JPEG)}}
+    content = related({**document, "_attachments": follow}, [(len(JPEG), pieces())])
     body = b"".join([piece async for piece in content.pieces])
     client = await cloud.client(login)
     path = f"{PHOTOS}/{document['_id']}?new_edits=false"

@@ -378,12 +378,28 @@ async def test_the_requests_of_couchdbs_replicator(node: Client, store: str) -> 
     assert leaves.json[0]["ok"]["_rev"] == "2-2"
 
 
-@pytest.mark.long
-async def test_fifty_megabytes_of_bulk_docs(node: Client, store: str) -> None:
-    docs = [{"_id": f"{n:03}", "text": "x" * 1_000_000} for n in range(50)]
-    answer = await node("POST", f"{store}/_bulk_docs", {"docs": docs})
-    assert answer.status == 201
-    assert [row["id"] for row in answer.json if row.get("ok")] == [doc["_id"] for doc in docs]
+async def test_couchdbs_replicator_copies_attachments_as_they_come(node: Client, store: str) -> None:
+    """It reads a revision as multipart/mixed, and writes the part with its attachments unchanged."""
+    odd = {"content_type": 'text/x;a="\r\n\r\n', "data": "eHg="}  # type and name would end a header
+    attachments = {'q"\r\nuote': odd, "text": {"content_type": "text/plain", "data": "aGk="}}
+    rev = await put(node, f"{store}/doc", {"_attachments": attachments})
+    wanted = {"revs": True, "open_revs": [rev, "5-5"], "latest": True}
+    answer = await node("GET", f"{store}/doc", headers={"Accept": "multipart/mixed"}, **wanted)
+    assert (await node("GET", f"{store}/doc", rev="5-5", latest=True)).status == 404
+    got = await node("POST", f"{store}/_bulk_get", {"docs": [{"id": "doc", "rev": "5-5"}]}, latest=True)
+    assert got.json["results"][0]["docs"][0]["error"]["error"] == "not_found"
+    boundary = answer.headers["Content-Type"].partition("boundary=")[2].strip('"').encode()
+    found, missing = sorted((b"\r\n" + answer.body).split(b"\r\n--" + boundary)[1:3], key=len, reverse=True)
+    assert b'Content-Type: application/json; error="true"\r\n\r\n{"missing":"5-5"}' in missing
+    head, _, content = found.partition(b"\r\n\r\n")
+    kind = head.partition(b"Content-Type: ")[2].decode()
+    for method in ("DELETE", "PUT"):
+        assert (await node(method, store)).status in {200, 201}
+    path = f"{store}/doc?new_edits=false"
+    assert (await node("PUT", path, content, headers={"Content-Type": kind})).status == 201
+    copy = (await node("GET", f"{store}/doc")).json
+    assert (copy["_rev"], {*copy["_attachments"]}) == (rev, {*attachments})
+    assert (await node("GET", f"{store}/doc/text")).body == b"hi"
 
 
 async def test_a_body_over_the_limit_is_refused_unread(node: Client, store: str) -> None:

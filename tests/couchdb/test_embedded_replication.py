@@ -17,7 +17,6 @@ from aiohttp.test_utils import TestServer
 
 from support.couch_client import Client, client_of
 from support.database import start_node
-from support.gateway_server import gateway_to
 from support.ports import held_port
 from support.stand_in import StandIn
 from support.tls_door import CA_FILE, door_to, tls_door_to
@@ -304,14 +303,6 @@ def end(server: DatabaseServer, path: str, way: str) -> Any:
         return {"url": server.url + path, "auth": {"basic": {"username": name, "password": password}}}
     login = aiohttp.encode_basic_auth(name, password)
     return {"url": server.url + path, "headers": {"Authorization": login}}
-
-
-async def test_it_replicates_through_the_front_door(
-    node: Client, embedded: str, numbers: str, copy: str
-) -> None:
-    async with gateway_to(embedded) as port, client_of(f"http://127.0.0.1:{port}") as door:
-        body = job(door.url + numbers, door.url + copy)
-        assert (await replicate(door, body))["docs_written"] == 4
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from yarl import URL
 
 from support.daemon import serving
 from support.dashboards import HISTORY, dashboard, filled, targets
-from support.history import measured, stored_past
+from support.history import stored_past
+from support.rollups import measured
 
 if TYPE_CHECKING:
     from support.database import DatabaseServer

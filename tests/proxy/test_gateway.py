@@ -349,14 +349,6 @@ class TestAnswer:
                     await client.send(b"GET / " + version + b"\r\nHost: h\r\n\r\n")
                     assert (await client.answer()).body == b"abcdef"
 
-    async def test_the_end_of_a_large_answer_needs_no_further_bytes(self):
-        large = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 1_000_000
-        async with gateway_before(answering(large, EMPTY)) as (upstream, client):
-            for size in (1_000_000, 0):
-                await client.send(get(b"/"))
-                assert len((await client.answer()).body) == size
-            assert len(upstream.peers) == 1
-
     @pytest.mark.parametrize("status", [b"204 No Content", b"304 Not Modified"])
     async def test_an_answer_without_body_ends_at_its_head(self, status):
         one = b"HTTP/1.1 " + status + b'\r\nETag: "1"\r\n\r\n'

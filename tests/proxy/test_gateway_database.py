@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
-import re
 
 import pytest
 
@@ -135,15 +133,6 @@ class TestFeeds:
         async with raw_client(door) as other:
             assert (await ask(other, Step("PUT", f"{DB}/{name}", {"n": 1}), server)).status in {201, 202}
 
-    async def test_longpoll(self, door, client, database_server):
-        seen = json.loads((await ask(client, Step("GET", f"{DB}/_changes"), database_server)).body)[
-            "last_seq"
-        ]
-        step = Step("GET", f"{DB}/_changes?feed=longpoll&since={seen}&heartbeat=10000")
-        await client.send(request_bytes(step, database_server))
-        await self.write(door, database_server, "doc")
-        assert [row["id"] for row in json.loads((await client.answer()).body)["results"]] == ["doc"]
-
     async def test_continuous(self, door, client, database_server):
         step = Step("GET", f"{DB}/_changes?feed=continuous&since=0&heartbeat=10000")
         await client.send(request_bytes(step, database_server))
@@ -152,32 +141,6 @@ class TestFeeds:
         for n in range(3):
             await self.write(door, database_server, f"doc{n}")
             assert json.loads(await line_of(chunks))["id"] == f"doc{n}"
-
-    async def test_a_heartbeat_passes_at_once(self, client, database_server):
-        step = Step("GET", f"{DB}/_changes?feed=continuous&since=0&heartbeat=200")
-        await client.send(request_bytes(step, database_server))
-        await client.head()
-        assert await anext(client.chunks()) == b"\n"
-
-    async def test_eventsource(self, door, client, database_server):
-        step = Step("GET", f"{DB}/_changes?feed=eventsource&since=0&heartbeat=10000")
-        await client.send(request_bytes(step, database_server))
-        assert b"text/event-stream" in await client.head()
-        chunks = client.chunks()
-        await self.write(door, database_server, "doc")
-        stream = b""
-        while not (event := re.search(rb"^data: ?({.*)\n", stream, re.MULTILINE)):
-            stream += await anext(chunks)
-        assert json.loads(event[1])["id"] == "doc"
-
-    async def test_a_feed_that_is_left_ends(self, door, client, database_server):
-        """The server goes on to answer after many feeds that nobody ended properly."""
-        for _ in range(20):
-            async with raw_client(door) as feed:
-                step = Step("GET", f"{DB}/_changes?feed=continuous&since=0&heartbeat=10000")
-                await feed.send(request_bytes(step, database_server))
-                feed.reset()
-        assert (await ask(client, Step("GET", DB), database_server)).status == 200
 
 
 class TestLarge:
@@ -202,23 +165,6 @@ class TestLarge:
         assert (await ask(client, put, database_server)).status in {201, 202}
         answer = await ask(client, Step("GET", f"{DB}/doc/large.bin"), database_server)
         assert hashlib.sha256(answer.body).digest() == hashlib.sha256(body).digest()
-
-    async def test_expect_100_continue(self, client, database_server):
-        step = Step("PUT", f"{DB}/doc", {"n": 1}, headers=("Expect: 100-continue",))
-        head, _, body = request_bytes(step, database_server).partition(b"\r\n\r\n")
-        await client.send(head + b"\r\n\r\n")
-        assert (await client.answer()).status == 100
-        await client.send(body)
-        assert (await client.answer()).status in {201, 202}
-
-    async def test_many_at_once(self, door, client, database_server):
-        async def one(n):
-            async with raw_client(door) as other:
-                put = await ask(other, Step("PUT", f"{DB}/doc{n}", {"n": n}), database_server)
-                got = await ask(other, Step("GET", f"{DB}/doc{n}"), database_server)
-                return put.status in {201, 202} and json.loads(got.body)["n"] == n
-
-        assert all(await asyncio.gather(*(one(n) for n in range(40))))
 
 
 async def line_of(chunks) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from growd.proxy.headers import Upstream
+from growd.proxy.headers import origin_of
 
 
 @pytest.mark.parametrize(
@@ -17,10 +17,10 @@ from growd.proxy.headers import Upstream
     ],
 )
 def test_an_address_is_read(base, origin):
-    assert Upstream.parse(base).origin == origin
+    assert origin_of(base) == origin
 
 
 @pytest.mark.parametrize("base", ["", "127.0.0.1:5985", "ftp://h", "http://", "http://h:99999"])
 def test_an_invalid_address_is_refused(base):
     with pytest.raises(ValueError, match=r"address|Port"):
-        Upstream.parse(base)
+        origin_of(base)

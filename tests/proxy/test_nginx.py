@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from support.gateway_doors import HOST, Step, ask, port_of, request_bytes, transcript
+from support.gateway_doors import HOST, Step, ask, port_of, transcript
 from support.gateway_nginx import nginx_binary, nginx_to
-from support.gateway_steps import ATTACHMENTS, CREATE, DB, DELETE, DOCUMENTS, READING, SERVER, SLASHED_NAME
+from support.gateway_steps import CREATE, DB, DELETE
 from support.raw_http import Peer, RawUpstream, answering, raw_client, take_apart
 
 pytestmark = pytest.mark.skipif(
@@ -29,25 +29,7 @@ async def door(database_server, tmp_path):
         await transcript(port, [DELETE], database_server)
 
 
-class TestSameAnswers:
-    @pytest.mark.parametrize(
-        "steps", [DOCUMENTS, READING, ATTACHMENTS], ids=["documents", "reading", "attachments"]
-    )
-    async def test_in_a_database(self, steps, door, database_server):
-        sequence = [CREATE, *steps, DELETE]
-        direct = await transcript(port_of(database_server), sequence, database_server)
-        through = await transcript(door, sequence, database_server)
-        for step, one, other in zip(sequence, direct, through, strict=True):
-            assert in_any_order(one) == in_any_order(other), str(step)
-        assert direct[0].status in {201, 202}
-
-    @pytest.mark.parametrize("steps", [SLASHED_NAME, SERVER], ids=["slashed", "server"])
-    async def test_of_paths(self, steps, door, database_server):
-        direct = await transcript(port_of(database_server), steps, database_server)
-        through = await transcript(door, steps, database_server)
-        for step, one, other in zip(steps, direct, through, strict=True):
-            assert in_any_order(one) == in_any_order(other), str(step)
-
+class TestDatabase:
     async def test_location_names_what_the_client_used(self, door, database_server):
         await transcript(door, [CREATE], database_server)
         for headers, scheme in (((), b"http"), (("X-Forwarded-Proto: https",), b"https")):
@@ -55,26 +37,6 @@ class TestSameAnswers:
             async with raw_client(door) as client:
                 location = (await ask(client, step, database_server)).value(b"Location")
             assert location == scheme + b"://" + HOST + step.path.encode()
-
-    async def test_a_continuous_feed_and_its_heartbeat(self, door, database_server):
-        await transcript(door, [CREATE], database_server)
-        step = Step("GET", f"{DB}/_changes?feed=continuous&since=0&heartbeat=200")
-        async with raw_client(door) as client:
-            await client.send(request_bytes(step, database_server))
-            await client.head()
-            chunks = client.chunks()
-            assert await anext(chunks) == b"\n"
-            await transcript(door, [Step("PUT", f"{DB}/doc", {"n": 1})], database_server)
-            while not (line := (await anext(chunks)).strip()):
-                pass
-            assert json.loads(line)["id"] == "doc"
-
-    async def test_bulk_docs_of_50_mb(self, door, database_server):
-        await transcript(door, [CREATE], database_server)
-        docs = [{"_id": f"doc{n}", "text": f"{n:04}" * 250_000} for n in range(50)]
-        async with raw_client(door) as client:
-            answer = await ask(client, Step("POST", f"{DB}/_bulk_docs", {"docs": docs}), database_server)
-            assert [row["ok"] for row in json.loads(answer.body)] == [True] * 50
 
 
 class TestBytes:
@@ -235,8 +197,3 @@ class TestDown:
         ):
             await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
             assert (await client.answer()).body == own
-
-
-def in_any_order(answer):
-    """nginx writes some headers before the others."""
-    return answer.status_line, sorted(answer.headers), answer.body

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from growd.runs.archive import MOST_NOTES, RecordsByHand
+from growd.runs.archive import MOST_NOTES, RunArchive
+from growd.store.bootstrap import Databases
 
 
 class DeletingCouch:
@@ -36,5 +37,5 @@ class DeletingCouch:
 @pytest.mark.parametrize("count", [1, 499, 500, 501, 1_200, MOST_NOTES, MOST_NOTES + 10])
 async def test_each_note_is_read_once(count: int, *, is_deleting: bool) -> None:
     couch: Any = DeletingCouch(count, is_deleting=is_deleting)
-    notes = await RecordsByHand(couch, "points", "events", "svc").notes("env", 0, 10_000)
+    notes = await RunArchive(couch, Databases(), "svc", lambda _: ()).notes("env", 0, 10_000)
     assert [each["id"] for each in notes] == [f"{number:05}" for number in range(min(count, MOST_NOTES))]

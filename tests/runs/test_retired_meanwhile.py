@@ -8,7 +8,8 @@ import pytest
 from growd.runs.run_figures import RunPoints, run_figures
 from growd.runs.run_points import PointsRetiredError, retired_until
 from growd.store.exporting.source import SourceReader
-from support.history import ENVIRONMENT, measured
+from support.history import ENVIRONMENT
+from support.rollups import measured
 from support.run_points import CO2, HOLDS_S, MIDNIGHT, UTC
 from support.runs import export_run
 

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from support.daemon import describe_zone
-from support.history import ENVIRONMENT, measured
+from support.history import ENVIRONMENT
+from support.rollups import measured
 from support.terminal import typed
 
 T = 1_790_000_000.0  # 2026-09-21 14:13:20 UTC

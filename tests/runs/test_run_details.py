@@ -8,7 +8,8 @@ import jsonschema_rs
 import pytest
 
 from growd.runs.archive import AFTER_DAYS
-from support.history import ENVIRONMENT, measured
+from support.history import ENVIRONMENT
+from support.rollups import measured
 
 T = 1_790_000_000.0
 DAY = 86_400.0

@@ -17,7 +17,8 @@ from growd.store.errors import PartFileError
 from growd.store.exporting.csv_format import iso_time
 from growd.store.exporting.source import MissingError
 from growd_analysis.runs.run_zip import RunZip
-from support.history import ENVIRONMENT, measured
+from support.history import ENVIRONMENT
+from support.rollups import measured
 from support.runs import ExportedRun, export_run
 
 HOUR, DAY = 3_600.0, 86_400.0

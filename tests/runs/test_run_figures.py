@@ -12,7 +12,8 @@ from growd.runs.figures import Rating
 from growd.runs.run_figures import RunPoints, run_figures
 from growd.store.exporting.source import SourceReader
 from growd.store.rollups.document import Rollup, RollupSeries, rollup_id, span_of
-from support.history import ENVIRONMENT, measured
+from support.history import ENVIRONMENT
+from support.rollups import measured
 from support.run_points import CO2, HOLDS_S, LIGHT, MIDNIGHT, UTC, VALVE, WARMTH
 
 RUN = {"environment": ENVIRONMENT, "started": MIDNIGHT, "ended": MIDNIGHT + 7_200}

@@ -24,7 +24,8 @@ from growd_analysis.reports.service import ReportTimeoutError, RunReports
 from growd_analysis.reports.words import WORDS
 from growd_analysis.runs.study import TERMS
 from support.daemon import describe_zone, serving
-from support.history import ENVIRONMENT, measured
+from support.history import ENVIRONMENT
+from support.rollups import measured
 from support.run_points import CO2, HOLDS_S, LIGHT, MIDNIGHT, UTC, VALVE, WARMTH, figures_of, set_point, value
 from support.terminal import typed
 

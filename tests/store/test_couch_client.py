@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 from faulty_server import FaultyServer, answer_lost, half_an_answer, half_the_rows, never, status
 
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-
-@pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession() as session:
-        yield session
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[FaultyServer]:
-    async with FaultyServer() as server:
-        yield server
 
 
 def answering(body: bytes | str, code: int = 200) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from growd.store.points import DataPoint, PointMaker
 from growd.store.shipper import Shipper
 from support.clock import ManualClock
 from support.outbox import add_durably, opened_at
+from support.own_databases import own_databases
 from support.running import in_tasks
 
 if TYPE_CHECKING:
@@ -40,20 +40,19 @@ function (newDoc, oldDoc, userCtx) {
 
 
 @pytest.fixture
-async def couch(database_server: DatabaseServer) -> AsyncIterator[Couch]:
-    async with aiohttp.ClientSession() as session:
-        yield Couch(session, database_server.url, credentials=database_server.auth)
+async def own(database_server: DatabaseServer) -> AsyncIterator[tuple[Couch, Databases]]:
+    async with own_databases(database_server) as own:
+        yield own
 
 
 @pytest.fixture
-async def databases(couch: Couch) -> AsyncIterator[Databases]:
-    """Names that no other test uses; their databases are deleted at the end."""
-    prefix = f"test_{secrets.token_hex(6)}"
-    names = Databases.prefixed(f"{prefix}_")
-    yield names
-    for name in names.names_by_folder().values():
-        if await couch.exists(name):
-            await couch.delete(name)
+def couch(own: tuple[Couch, Databases]) -> Couch:
+    return own[0]
+
+
+@pytest.fixture
+def databases(own: tuple[Couch, Databases]) -> Databases:
+    return own[1]
 
 
 @pytest.fixture
@@ -263,14 +262,6 @@ async def test_reading_a_recipe_waits_for_the_embedded_server_to_start(tmp_path,
         monkeypatch.setattr("growd.store.database.START_S", 60.0)
         monkeypatch.setattr(EmbeddedDatabase, "ready", lambda _: up())
         assert await database.recipe("day") == {"_id": "day"}
-
-
-async def test_wrong_credentials_are_an_answer_not_an_outage(database_server):
-    if database_server.is_embedded:
-        pytest.skip("the embedded database asks for no credentials")
-    async with aiohttp.ClientSession() as session:
-        with pytest.raises(CouchRefusedError, match="401 unauthorized: Name or password is incorrect"):
-            await Couch(session, database_server.url, credentials=("growd", "wrong")).server()
 
 
 async def test_documents_come_and_go(couch, databases):

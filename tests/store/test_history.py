@@ -16,12 +16,13 @@ from growd.bus.errors import BusyError, InvalidValueError, UnknownNameError
 from growd.store.database_node import IndexBuild
 from growd.store.errors import CouchUnavailableError
 from growd.store.exporting.source import ExportBrokenError, ExportRefusedError, PointSource
+from growd.store.history import events
 from growd.store.history import history as module
-from growd.store.history import reading_events
 from growd.store.history.grid import Grid
 from growd.store.history.history import HistoryQuery, HistoryTimeoutError
-from support.history import measured, stored_past
+from support.history import stored_past
 from support.ports import held_port
+from support.rollups import measured
 from support.stand_in import StandIn
 
 T = 1_790_000_000.0
@@ -166,12 +167,6 @@ class TestSeries:
         await past.store_documents(past.names.points, [{**stored, "_deleted": True}])
         assert sum(of(await past.ask(T, T + 100), WARMTH)["count"]) == 100
 
-    async def test_late_points_are_in_the_next_answer(self, past):
-        await past.store(*[measured(WARMTH, 20, T + n) for n in range(0, 7_000, 50)])
-        await past.ask(T, T + 7_000)
-        await past.store(measured(WARMTH, 70, T + 1_234.5))
-        assert max(of(await past.ask(T, T + 7_000), WARMTH)["max"]) == 70
-
     async def test_the_answer_is_as_its_schema_says(self, past):
         await past.store(
             measured(WARMTH, 20, T - 100),
@@ -234,7 +229,7 @@ class TestEvents:
         await past.store(
             *[
                 measured(kinds[n % 2], f"x: {n}", T + n, category="event")
-                for n in range(reading_events.MOST_EVENTS + 5)
+                for n in range(events.MOST_EVENTS + 5)
             ]
         )
         answer = await past.ask(T, T + 3_600)
@@ -274,7 +269,7 @@ class TestRefusals:
         assert len((await past.ask(T, T + 60, WARMTH, CO2))["series"]) == 2
 
     async def test_kinds_of_events_beyond_a_limit_are_left_out(self, past, monkeypatch):
-        monkeypatch.setattr(reading_events, "MOST_KINDS", 2)
+        monkeypatch.setattr(events, "MOST_KINDS", 2)
         kinds = ("one", "three", "two")
         await past.store(*(measured(kind, "x: y", T, category="event") for kind in kinds))
         found = await past.ask(T, T + 60)
@@ -341,22 +336,16 @@ async def test_a_missing_database(database_server):
             await past.ask(T, T + 60)
 
 
-async def test_a_database_that_hangs_ends_the_request_in_time(database_server, said):
+BUILD = IndexBuild("points", "svc", 10_000, 40)
+
+
+@pytest.mark.parametrize("build", [None, BUILD], ids=["slow", "index"])
+async def test_a_request_that_takes_too_long_says_why(database_server, said, build):
     async def serve(reader, writer):
         await reader.read()
 
-    async with StandIn(serve) as hanging, stored_past(database_server, limit_s=0.05) as past:
-        past.history._source = lambda: PointSource(URL(hanging.url), "points", "events", "svc")
-        with said.raises(HistoryTimeoutError):
-            await past.ask(T, T + 60)
-
-
-async def test_a_request_that_is_too_long_names_the_index_that_is_built(database_server, said):
-    async def serve(reader, writer):
-        await reader.read()
-
-    async def building(database):
-        return IndexBuild(database, "svc", 10_000, 40)
+    async def building(_):
+        return build
 
     async with (
         StandIn(serve) as hanging,

@@ -215,16 +215,6 @@ async def test_a_late_point_is_in_the_next_answer_and_little_is_read_for_it(read
     assert await asked(remembered, reader, 0, 10 * DAY) == 1_441
 
 
-async def test_points_that_come_while_others_are_read_are_in_the_next_answer(reader):
-    remembered = RememberedBuckets(BucketCache())
-    await remembered.follow(reader, SERIES.database)
-    grid = Grid.covering(EPOCH, EPOCH + DAY, 300)
-    reader.meanwhile = [(EPOCH + 5_000, -40.0)]
-    first = await remembered.read(reader, SERIES, grid)
-    assert -40.0 not in first.columns()["min"]
-    await asked(remembered, reader, 0, DAY)
-
-
 async def test_points_that_another_question_heard_of_during_a_reading(reader):
     remembered = RememberedBuckets(BucketCache())
     await remembered.follow(reader, SERIES.database)
@@ -235,17 +225,6 @@ async def test_points_that_another_question_heard_of_during_a_reading(reader):
     await remembered.follow(reader, SERIES.database)
     assert -40.0 not in (await reading).columns()["min"]
     await asked(remembered, reader, 0, DAY)
-
-
-@pytest.mark.parametrize("time", [0, 0.0004, 3_599.9996, 3_600, DAY - 0.0004, DAY])
-async def test_late_points_at_the_ends_of_chunks(time):
-    reader, remembered = PlayedReader(), RememberedBuckets(BucketCache())
-    reader.add(EPOCH + 1, 1.0)
-    for length in (3_600, DAY, 9 * DAY):
-        await asked(remembered, reader, -length, length)
-    reader.add(EPOCH + time, 2.0)
-    for length in (3_600, DAY, 9 * DAY):
-        await asked(remembered, reader, -length, length)
 
 
 async def test_two_questions_at_once_read_each_point_once(reader):

@@ -18,7 +18,8 @@ from growd.store.history.grid import Grid
 from growd.store.history.history import History
 from growd.store.rollups.document import WIDTHS, RollupSeries
 from growd.store.rollups.state import EVERY_SERIES
-from support.history import measured, stored_past
+from support.history import stored_past
+from support.rollups import measured
 
 pytestmark = pytest.mark.long
 
@@ -140,7 +141,7 @@ async def test_rollups_that_are_behind_by_everything_are_not_read(database_serve
         await stored.store(*points())
         stored.now = NOW
         await stored.feed.load()
-        await stored.feed.update(stored.feed.points)  # no change was followed yet
+        await stored.feed.points.save()  # no change was followed yet
         await assert_right(stored)
         assert stored.history.buckets.read_rollups == 0
 

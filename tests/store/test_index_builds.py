@@ -13,8 +13,6 @@ from growd.store.couch import Couch
 from growd.store.database_node import IndexBuild, index_build, index_builds
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from faulty_server import Step
 
 
@@ -49,15 +47,8 @@ def answers(answer: Any) -> Step:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[FaultyServer]:
-    async with FaultyServer() as server:
-        yield server
-
-
-@pytest.fixture
-async def couch(server: FaultyServer) -> AsyncIterator[Couch]:
-    async with aiohttp.ClientSession() as session:
-        yield Couch(session, server.url)
+def couch(session: aiohttp.ClientSession, server: FaultyServer) -> Couch:
+    return Couch(session, server.url)
 
 
 async def test_the_tasks_of_all_shards_are_one_build(server, couch):

@@ -42,77 +42,70 @@ def journal_of(local: LocalStore, outbox: Outbox, environment: str = "environmen
     return RunJournal(local, outbox, PointMaker(local.device), environment)
 
 
-async def test_a_run_and_its_point_survive_a_restart(path):
+@asynccontextmanager
+async def opened(path: Path, environment: str = "environment_1"):
     local = await LocalStore.open(path)
     outbox = await Outbox.open(local, ManualClock())
-    journal = journal_of(local, outbox)
-    assert await journal.load() is None
-    await journal.commit(RUN, "recipe_start", "lettuce", 5.0, BEGUN)
-    await journal.progress(RUN | {"elapsed": 60.0, "seen": 65.0})
-    await outbox.close()
-    await local.close()
+    try:
+        yield local, outbox, journal_of(local, outbox, environment)
+    finally:
+        await outbox.close()
+        await local.close()
 
-    local = await LocalStore.open(path)
-    outbox = await Outbox.open(local, ManualClock())
-    assert await journal_of(local, outbox).load() == RUN | {"elapsed": 60.0, "seen": 65.0}
-    assert await journal_of(local, outbox, "environment_2").load() is None
-    (waiting,) = await outbox.next_batch(10)
-    document = waiting.document
-    assert (document["variable"], document["value"], document["timestamp"]) == (
-        "recipe_start",
-        "lettuce",
-        5.0,
-    )
-    assert document["is_desired"] is True
-    await outbox.close()
-    await local.close()
+
+async def test_a_run_and_its_point_survive_a_restart(path):
+    async with opened(path) as (_, _, journal):
+        assert await journal.load() is None
+        await journal.commit(RUN, "recipe_start", "lettuce", 5.0, BEGUN)
+        await journal.progress(RUN | {"elapsed": 60.0, "seen": 65.0})
+
+    async with opened(path) as (local, outbox, _):
+        assert await journal_of(local, outbox).load() == RUN | {"elapsed": 60.0, "seen": 65.0}
+        assert await journal_of(local, outbox, "environment_2").load() is None
+        (waiting,) = await outbox.next_batch(10)
+        document = waiting.document
+        assert (document["variable"], document["value"], document["timestamp"]) == (
+            "recipe_start",
+            "lettuce",
+            5.0,
+        )
+        assert document["is_desired"] is True
 
 
 async def test_a_recipe_with_half_a_surrogate_pair_is_saved_unchanged(path):
-    local = await LocalStore.open(path)
-    outbox = await Outbox.open(local, ManualClock())
-    journal = journal_of(local, outbox)
-    run = RUN | {"recipe": {"operations": [], "note": "\ud800 é"}}  # CouchDB accepts it as an escape
-    await journal.commit(run, "recipe_start", "lettuce", 5.0, BEGUN)
-    assert await journal.load() == run
-    await outbox.close()
-    await local.close()
+    async with opened(path) as (_, _, journal):
+        run = RUN | {"recipe": {"operations": [], "note": "\ud800 é"}}  # CouchDB accepts it as an escape
+        await journal.commit(run, "recipe_start", "lettuce", 5.0, BEGUN)
+        assert await journal.load() == run
 
 
 async def test_a_new_run_does_not_take_over_the_progress_of_the_old_one(path):
-    local = await LocalStore.open(path)
-    outbox = await Outbox.open(local, ManualClock())
-    journal = journal_of(local, outbox)
-    await journal.commit(RUN, "recipe_start", "lettuce", 5.0, BEGUN)
-    await journal.progress(RUN | {"elapsed": 60.0, "seen": 65.0})
-    await journal.commit(None, "recipe_end", "lettuce", 70.0, BEGUN | {"ended": 70.0})
-    assert await journal.load() is None
-    await journal.commit(
-        RUN | {"recipe_id": "basil"}, "recipe_start", "basil", 80.0, BEGUN | {"_id": "second"}
-    )
-    assert await journal.load() == RUN | {"recipe_id": "basil"}
-    assert [waiting.document["value"] for waiting in await outbox.next_batch(10)] == [
-        "lettuce", "lettuce", "basil",
-    ]  # fmt: skip
-    await outbox.close()
-    await local.close()
+    async with opened(path) as (_, outbox, journal):
+        await journal.commit(RUN, "recipe_start", "lettuce", 5.0, BEGUN)
+        await journal.progress(RUN | {"elapsed": 60.0, "seen": 65.0})
+        await journal.commit(None, "recipe_end", "lettuce", 70.0, BEGUN | {"ended": 70.0})
+        assert await journal.load() is None
+        await journal.commit(
+            RUN | {"recipe_id": "basil"}, "recipe_start", "basil", 80.0, BEGUN | {"_id": "second"}
+        )
+        assert await journal.load() == RUN | {"recipe_id": "basil"}
+        assert [waiting.document["value"] for waiting in await outbox.next_batch(10)] == [
+            "lettuce", "lettuce", "basil",
+        ]  # fmt: skip
 
 
 async def test_a_write_with_a_point_fails_with_it(path):
-    local = await LocalStore.open(path)
-    outbox = await Outbox.open(local, ManualClock())
-    point = PointMaker(local.device).make("environment_1", "recipe_start", "x", 1.0, is_desired=True)
+    async with opened(path) as (local, outbox, _):
+        point = PointMaker(local.device).make("environment_1", "recipe_start", "x", 1.0, is_desired=True)
 
-    def half(file: sqlite3.Connection) -> None:
-        file.execute("INSERT INTO state VALUES ('half', '1')")
-        file.execute("INSERT INTO no_such_table VALUES (1)")
+        def half(file: sqlite3.Connection) -> None:
+            file.execute("INSERT INTO state VALUES ('half', '1')")
+            file.execute("INSERT INTO no_such_table VALUES (1)")
 
-    with pytest.raises(LocalStoreError, match="no_such_table"):
-        await outbox.add_with(point, half)
-    assert await local.state("half") is None
-    assert (outbox.undelivered, await outbox.next_batch(10)) == (0, [])
-    await outbox.close()
-    await local.close()
+        with pytest.raises(LocalStoreError, match="no_such_table"):
+            await outbox.add_with(point, half)
+        assert await local.state("half") is None
+        assert (outbox.undelivered, await outbox.next_batch(10)) == (0, [])
 
 
 async def test_parameters_are_saved_and_deleted_in_one_commit(path):
@@ -191,29 +184,22 @@ async def test_the_place_of_a_run_is_written_with_the_points_and_survives_a_kill
 
 
 async def test_other_changes_and_each_hour_are_written_at_once(path):
-    local = await LocalStore.open(path)
-    outbox = await Outbox.open(local, ManualClock())
-    journal = journal_of(local, outbox)
-    await journal.commit(GOING, "recipe_start", "lettuce", 5.0, BEGUN)
-    for place in (moved(60), moved(61) | {"paused": 66.0}, moved(61 + ROW_S) | {"paused": 66.0}):
-        await journal.progress(place)
-        row = await local.state("environment_1/recipe_progress")
-        assert row.items() >= {name: place[name] for name in place if name != "recipe"}.items()
-    await outbox.close()
-    await local.close()
+    async with opened(path) as (local, _, journal):
+        await journal.commit(GOING, "recipe_start", "lettuce", 5.0, BEGUN)
+        for place in (moved(60), moved(61) | {"paused": 66.0}, moved(61 + ROW_S) | {"paused": 66.0}):
+            await journal.progress(place)
+            row = await local.state("environment_1/recipe_progress")
+            assert row.items() >= {name: place[name] for name in place if name != "recipe"}.items()
 
 
 async def test_a_place_too_long_for_the_log_is_written_at_once(path):
-    local = await LocalStore.open(path)
-    outbox = await Outbox.open(local, ManualClock())
-    assert outbox.note("another", ["x" * 450])
-    journal = journal_of(local, outbox)
-    await journal.commit(GOING, "recipe_start", "lettuce", 5.0, BEGUN)
-    for seconds in (60, 120):
-        await journal.progress(moved(seconds))
-        assert (await local.state("environment_1/recipe_progress"))["elapsed"] == seconds
-    await outbox.close()
-    await local.close()
+    async with opened(path) as (local, outbox, _):
+        assert outbox.note("another", ["x" * 450])
+        journal = journal_of(local, outbox)
+        await journal.commit(GOING, "recipe_start", "lettuce", 5.0, BEGUN)
+        for seconds in (60, 120):
+            await journal.progress(moved(seconds))
+            assert (await local.state("environment_1/recipe_progress"))["elapsed"] == seconds
 
 
 RAN = [
@@ -228,17 +214,6 @@ CHANGED = GOING | {
     "ran": RAN,
     "about": {"growd": "1.0"},
 }
-
-
-@asynccontextmanager
-async def opened(path: Path, environment: str = "environment_1"):
-    local = await LocalStore.open(path)
-    outbox = await Outbox.open(local, ManualClock())
-    try:
-        yield local, outbox, journal_of(local, outbox, environment)
-    finally:
-        await outbox.close()
-        await local.close()
 
 
 async def test_a_run_with_another_recipe_survives_a_restart(path):

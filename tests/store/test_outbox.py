@@ -6,13 +6,10 @@ import asyncio
 import errno
 import os
 import resource
-import signal
 import sqlite3
-import sys
 import threading
 from collections import defaultdict
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import AsyncExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,6 +27,7 @@ from support.running import in_tasks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
     from growd.store.outbox import Outbox
 
@@ -461,36 +459,6 @@ async def test_a_cancelled_flush_loses_nothing(outbox):
     assert outbox.sendable == 1
 
 
-async def test_a_process_killed_while_writing_loses_no_acknowledged_point(path):
-    for round_number in range(5):
-        acknowledged = await write_until_killed(path, acks=30 + 17 * round_number)
-        async with opened_at(path, ManualClock()) as outbox:
-            found = await outbox.next_batch(100_000)
-            by_id = {entry.id: entry for entry in found}
-            assert len(by_id) == len(found) == outbox.sendable
-            assert acknowledged <= by_id.keys()
-            for variable in ("variable_0", "variable_1", "variable_2"):
-                order = [entry.point.value for entry in found if entry.point.variable == variable]
-                assert order == list(range(len(order)))
-            await outbox.mark_delivered(found)
-
-
-async def write_until_killed(path: Path, acks: int) -> set[str]:
-    program = Path(__file__).with_name("durable_writer.py")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(program), str(path), stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    ids = set()
-    for _ in range(acks):
-        ids.add((await process.stdout.readline()).split()[2].decode())
-    process.send_signal(signal.SIGKILL)
-    rest = (await process.stdout.read()).decode()
-    assert await process.wait() == -signal.SIGKILL
-    whole_lines = rest.splitlines(keepends=True)
-    return ids | {line.split()[2] for line in whole_lines if line.endswith("\n")}
-
-
 async def test_points_added_during_a_failing_commit_stay_in_order(local, blocks):
     async with opened(local, ManualClock()) as outbox:
         blocks.error = errno.EIO
@@ -577,21 +545,15 @@ async def add_many(outbox: Outbox, number: int) -> None:
     await outbox.flush()
 
 
-async def test_deleting_a_row_twice_deletes_no_newer_point(outbox):
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_deleting_a_row_twice_deletes_no_newer_point(local, restarts):
     """Two deletions of the same row, and a new point between them, in one commit."""
-    await outbox.add_with(point(1), lambda _: None)
-    sent = await outbox.next_batch(10)
-    await asyncio.gather(
-        outbox.mark_delivered(sent), outbox.add_with(point(2), lambda _: None), outbox.flush()
-    )
-    assert await values(outbox) == [2]
-    assert outbox.undelivered == 1
-
-
-async def test_deleting_a_row_from_before_the_start_twice_deletes_no_newer_point(local):
-    async with opened(local, ManualClock()) as outbox:
+    async with AsyncExitStack() as stack:
+        outbox = await stack.enter_async_context(opened(local, ManualClock()))
         await outbox.add_with(point(1), lambda _: None)
-    async with opened(local, ManualClock()) as outbox:
+        if restarts:
+            await stack.aclose()
+            outbox = await stack.enter_async_context(opened(local, ManualClock()))
         sent = await outbox.next_batch(10)
         await asyncio.gather(
             outbox.mark_delivered(sent), outbox.add_with(point(2), lambda _: None), outbox.flush()

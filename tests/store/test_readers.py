@@ -13,7 +13,7 @@ from faulty_server import FaultyServer, never, status
 from yarl import URL
 
 from growd.proxy.csv_export import Exports
-from growd.proxy.flush_before_read import FlushBeforeRead
+from growd.proxy.gateway import FlushBeforeRead
 from growd.runtime.pauses import Pauses
 from growd.store import shipper as module
 from growd.store.bootstrap import Databases

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from growd.store.rollups.document import Rollup
+    from support.database import DatabaseServer
 
 HOUR = 3_600
 MONTH = 2_592_000
@@ -208,39 +209,6 @@ async def test_nothing_is_written_again_without_a_reason(bench):
     assert len(after) == len(before) + 2
 
 
-async def test_what_is_complete_is_known(bench):
-    await bench.catch_up(START + 100 * DAY + HOUR / 2)
-    for feed in (bench.feed.points, bench.feed.events):
-        assert feed.state.looked_at == bench.now
-        assert feed.state.complete_until["300"] == START + 100 * DAY - HOUR + HOUR * (HOUR / 2 >= DELAY_S)
-        assert feed.state.complete_until["3600"] == START + 100 * DAY
-        assert feed.state.complete_until["86400"] == (START + 100 * DAY) // MONTH * MONTH
-
-
-class _Slow:
-    """A client that writes so slowly that another hour ends meanwhile."""
-
-    def __init__(self, bench: RollupBench) -> None:
-        self._bench = bench
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._bench.couch, name)
-
-    async def bulk_docs(self, *arguments: Any) -> Any:
-        self._bench.now += 2.0
-        return await self._bench.couch.bulk_docs(*arguments)
-
-
-async def test_an_hour_that_ends_while_others_are_computed_is_not_complete(bench):
-    await bench.store(measured(TEMPERATURE, 1.0, START), measured(TEMPERATURE, 1.0, START + HOUR))
-    bench.restart(_Slow(bench))
-    await bench.catch_up(START + 2 * HOUR + DELAY_S - 1)
-    assert counts(await bench.rollups()) == {(TEMPERATURE, 300, 0): [1]}
-    assert bench.feed.points.state.complete_until["300"] == START + HOUR
-    await bench.catch_up()
-    assert bench.feed.points.state.complete_until["300"] == START + 2 * HOUR
-
-
 async def test_a_long_past_is_read_in_pages(bench, monkeypatch):
     monkeypatch.setattr("growd.store.rollups.feed._CHANGES", 7)
     monkeypatch.setattr("growd.store.rollups.feed._MOST_PENDING", 5)
@@ -260,7 +228,7 @@ async def test_progress_is_saved_while_rollups_are_computed(bench, monkeypatch):
     await bench.store(*(measured(TEMPERATURE, n, START + n * HOUR) for n in range(20)))
     bench.restart(_KilledWriting(bench.couch, 12))
     progress: list[bool] = []
-    bench.feed.on_progress = lambda *, is_written: progress.append(is_written)
+    bench.feed.points.on_progress = lambda *, is_written: progress.append(is_written)
     with pytest.raises(Killed):
         await bench.catch_up(NEXT_DAY)
     assert progress == [False] + [True] * 5
@@ -478,7 +446,8 @@ async def test_an_invalid_sequence_lets_all_changes_be_read_again(bench):
     await bench.store(measured(TEMPERATURE, 20.0, START))
     await bench.catch_up(START)
     state = bench.feed.points.state
-    await bench.feed.update(bench.feed.points, seq="nonsense")
+    bench.feed.points.state.seq = "nonsense"
+    await bench.feed.points.save()
     bench.restart()
     await bench.store(measured(TEMPERATURE, 30.0, START + 1))
     await bench.catch_up(START + HOUR + DELAY_S)
@@ -542,14 +511,12 @@ async def test_a_state_that_growd_has_not_written_is_an_error_with_a_remedy(benc
 
 async def test_the_state_of_the_retirement_is_kept(bench):
     await bench.catch_up(START)
-    await bench.feed.update(bench.feed.events, retired_until=START, retention={"retiring": START})
+    await bench.feed.note_retired(bench.feed.events, START)
     bench.restart()
-    await bench.feed.load()
     await bench.catch_up(NEXT_DAY)
     bench.restart()
     await bench.feed.load()
-    state = bench.feed.events.state
-    assert (state.retired_until, state.retention) == (START, {"retiring": START})
+    assert bench.feed.events.state.retired_until == START
     assert bench.feed.points.state.retired_until == 0
 
 
@@ -562,3 +529,52 @@ async def test_a_quiet_hour_takes_few_requests(bench):
     assert couch.requests.count("bulk_docs") == 1
     assert couch.requests.count("put") == 2
     assert len(couch.requests) < 25
+
+
+@pytest.mark.long
+async def test_a_kill_after_any_write_changes_no_rollup(database_server):
+    expected, requests = await life(database_server, 0)
+    writes = [at for at, name in enumerate(requests, 1) if name in {"put", "bulk_docs"}]
+    for at in writes:
+        assert (await life(database_server, at))[0] == expected, f"killed at {requests[at - 1]} {at}"
+    assert len(writes) > 15
+
+
+async def life(server: DatabaseServer, at: int) -> tuple[dict[str, Rollup], list[str]]:
+    """The rollups of two days of which one is sealed, and the requests; one ends the process."""
+    async with rollup_bench(server) as bench:
+        couch = KilledCouch(bench.couch, at, is_sent=True)
+        bench.restart(couch)
+        for hour, step in ((2, "catch_up"), (25, "catch_up"), (25, "seal"), (48, "catch_up")):
+            new = [measured(name, hour, START + HOUR * hour - n * 2_000) for n in range(3) for name in "ab"]
+            await bench.store(*new, measured("a", 0.5, START + HOUR * hour, category="commanded"))
+            bench.now = START + HOUR * (hour + 1) + DELAY_S
+            arguments = [START + DAY] if step == "seal" else []
+            try:
+                await getattr(bench.feed, step)(*arguments)
+            except Killed:
+                bench.restart(couch)
+                await getattr(bench.feed, step)(*arguments)
+        return await bench.rollups(), couch.requests
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_sent", [False, True], ids=["before", "after"])
+async def test_a_late_point_is_counted_once_over_a_kill_at_any_request(bench, is_sent):
+    await bench.store(measured("ph", 1.0, START))
+    bench.now = START + DAY + HOUR
+    await bench.feed.seal(START + DAY)
+    at = added = 0
+    is_over = False
+    while not is_over:
+        at, added = at + 1, added + 1
+        await bench.store(measured("ph", 1.0, START + added))
+        bench.restart(KilledCouch(bench.couch, at, is_sent=is_sent))
+        try:
+            await bench.catch_up()
+            is_over = True  # it has fewer requests
+        except Killed:
+            bench.restart()
+            await bench.catch_up()
+        assert (await bench.rollup("ph", 300, START)).count == [1 + added], f"killed at request {at}"
+    assert at > 10

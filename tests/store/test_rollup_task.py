@@ -42,13 +42,13 @@ class Feed:
             self.state = RollupState(id="_local/growd-points")
             self.is_known = False
             self.changes_left = 0
+            self.on_progress: Callable[..., None] = lambda **_: None
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
         self.points, self.events = Feed.Half(), Feed.Half()
         self.times: list[float] = []
         self.prepared = 0
-        self.on_progress: Callable[..., None] = lambda **_: None
         self.error: Exception | None = None
 
     async def prepare(self) -> None:
@@ -149,7 +149,7 @@ async def test_the_first_step_that_succeeds_ends_the_fault():
                 rig.feed.error = error
                 await rig.clock.advance(2 * HOUR)
                 assert rig.task.status().fault == str(error)
-                rig.feed.on_progress(is_written=is_written)
+                rig.feed.points.on_progress(is_written=is_written)
                 assert (rig.task.status().fault == "") is is_end, (error, is_written)
 
 

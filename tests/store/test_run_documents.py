@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import aiohttp
 import pytest
 
 from growd.store.bootstrap import Databases, bootstrap
-from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, DesignFileError, StoreError
 from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
@@ -21,13 +18,15 @@ from growd.store.work import RETRIES
 from support.clock import ManualClock
 from support.couch_client import FILES
 from support.outbox import opened
+from support.own_databases import own_databases
 from support.running import running
 from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from support.database import DatabaseServer
+    from growd.store.couch import Couch
+
 
 BEGUN = {
     "_id": "0123456789ab:0000000005000-0123456789",
@@ -38,12 +37,6 @@ BEGUN = {
     "ended": None,
 }
 ENDED = BEGUN | {"ended": 70.0, "end_reason": "stopped"}
-
-
-@pytest.fixture
-async def couch(database_server: DatabaseServer) -> AsyncIterator[Couch]:
-    async with aiohttp.ClientSession() as session:
-        yield Couch(session, database_server.url, credentials=database_server.auth)
 
 
 class Rig:
@@ -88,14 +81,11 @@ class Rig:
 
 
 @pytest.fixture
-async def rig(couch, tmp_path):
-    names = Databases.prefixed(f"test_{secrets.token_hex(6)}_")
-    local = await LocalStore.open(tmp_path / "growd.sqlite3")
-    yield Rig(couch, local, names)
-    await local.close()
-    for name in names.names_by_folder().values():
-        if await couch.exists(name):
-            await couch.delete(name)
+async def rig(database_server, tmp_path):
+    async with own_databases(database_server) as (couch, names):
+        local = await LocalStore.open(tmp_path / "growd.sqlite3")
+        yield Rig(couch, local, names)
+        await local.close()
 
 
 def without_revision(document):

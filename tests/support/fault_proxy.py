@@ -82,7 +82,7 @@ class Exchange:
 class FaultProxy:
     """A proxy to the server at `url`, with a random schedule of faults.
 
-    `seen` counts requests by the name of their fault. Between `calm()` and `storm()` there are no faults.
+    `seen` counts requests by the name of their fault. After `calm()` there are no faults.
     """
 
     def __init__(self, url: str, faults: Iterable[Fault], *, seed: int, share: float = 0.5) -> None:
@@ -92,8 +92,7 @@ class FaultProxy:
         self.seen: Counter[str] = Counter()
         self.watch: Callable[[str, Exchange], None] = lambda *_: None  # called with each fault
         self._port = 0
-        self._faults = self._drawn(list(faults), share)
-        self._schedule = self._faults
+        self._schedule = self._drawn(list(faults), share)
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
         self._passed = asyncio.Event()
@@ -117,10 +116,6 @@ class FaultProxy:
     def calm(self) -> None:
         """Stop the faults."""
         self._schedule = itertools.repeat(served)
-
-    def storm(self) -> None:
-        """Continue with faults."""
-        self._schedule = self._faults
 
     async def until(self, number: int) -> None:
         """Wait until `number` requests have come in total."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
-from uuid import uuid4
 
-import aiohttp
 import msgspec
 from yarl import URL
 
 from growd.bus.errors import UnknownNameError
 from growd.runtime.pauses import Pace
 from growd.store.bootstrap import Databases, bootstrap
-from growd.store.couch import Couch
 from growd.store.exporting.source import PointSource
 from growd.store.history.cache import BucketCache
 from growd.store.history.history import History, HistoryQuery
@@ -22,14 +19,14 @@ from growd.store.points import PointMaker
 from growd.store.rollups.feed import RollupFeed
 from growd.store.rollups.rolled import is_retired_once_sealed
 from support.couch_client import FILES
+from support.own_databases import own_databases
+from support.rollups import DELAY_S, ENVIRONMENT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from growd.store.couch import Couch
     from support.database import DatabaseServer
-
-ENVIRONMENT = "environment_1"
-DELAY_S = 660.0
 
 
 @dataclass
@@ -61,7 +58,7 @@ class StoredPast:
                 if self.source.lists_series:  # CouchDB: nothing of them stays in its changes
                     await self.couch.purge(database, {each: [one["rev"]] for each, one in outcomes.items()})
         for feed in (self.feed.points, self.feed.events):
-            await self.feed.update(feed, retired_until=until)
+            await self.feed.note_retired(feed, until)
 
     async def store(self, *points: dict[str, Any]) -> None:
         """Store points, given by the arguments of `PointMaker.make`."""
@@ -96,16 +93,6 @@ async def stored_past(
     server: DatabaseServer, most: int = 300_000, owner: tuple[str, str] | None = None, **options: Any
 ) -> AsyncIterator[StoredPast]:
     """New databases, deleted at the end."""
-    names = Databases.prefixed(f"test-{uuid4().hex}-")
-    source = PointSource(
-        URL(server.url),
-        names.points,
-        names.events,
-        "svc",
-        server.auth,
-        rollups=names.rollups,
-        lists_series=not server.is_embedded,
-    )
     shipped: list[str] = []
 
     @asynccontextmanager
@@ -119,23 +106,18 @@ async def stored_past(
             raise UnknownNameError("environment", environment)
         return {"custom"}
 
-    connector = aiohttp.TCPConnector(force_close=True)
-    async with (
-        aiohttp.ClientSession(connector=connector) as session,
-        History(lambda: source, ship, known, cache=BucketCache(most), **options) as history,
-    ):
-        couch = Couch(session, server.url, credentials=owner or server.auth)
+    async with own_databases(server, owner) as (couch, names):
+        source = PointSource(
+            URL(server.url),
+            names.points,
+            names.events,
+            "svc",
+            server.auth,
+            rollups=names.rollups,
+            lists_series=not server.is_embedded,
+        )
         await bootstrap(couch, FILES, databases=names)
-        try:
+        async with History(lambda: source, ship, known, cache=BucketCache(most), **options) as history:
             past = StoredPast(couch, names, source, history, shipped)
             history.now = lambda: past.now
             yield past
-        finally:
-            for name in names.names_by_folder().values():
-                with suppress(Exception):
-                    await couch.delete(name)
-
-
-def measured(variable: str, value: Any, timestamp: float, **options: Any) -> dict[str, Any]:
-    """The arguments of a measured point."""
-    return {"variable": variable, "value": value, "timestamp": timestamp, **options}

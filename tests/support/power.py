@@ -12,7 +12,8 @@ from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_int64, c_void_p
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from growd.store.block_file import BlockFile, sync_folder
+from growd.runtime.files import sync_folder
+from growd.store.block_file import BlockFile
 
 if TYPE_CHECKING:
     import random

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
-from uuid import uuid4
-
-import aiohttp
 
 from growd.runtime.pauses import Pace
 from growd.store.bootstrap import Databases, read_design
-from growd.store.couch import Couch
 from growd.store.points import PointMaker
 from growd.store.rollups.document import rollup_of
 from growd.store.rollups.feed import RollupFeed
 from support.couch_client import FILES
+from support.own_databases import own_databases
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from growd.store.couch import Couch
     from growd.store.rollups.document import Rollup
     from support.database import DatabaseServer
 
@@ -128,16 +126,9 @@ async def make_databases(couch: Couch, names: Databases) -> None:
 @asynccontextmanager
 async def rollup_bench(server: DatabaseServer) -> AsyncIterator[RollupBench]:
     """New databases, deleted at the end."""
-    names = Databases.prefixed(f"test-{uuid4().hex}-")
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
-        couch = Couch(session, server.url, credentials=server.auth)
-        try:
-            await make_databases(couch, names)
-            yield RollupBench(couch, names)
-        finally:
-            for name in (names.points, names.events, names.rollups):
-                with suppress(Exception):
-                    await couch.delete(name)
+    async with own_databases(server) as (couch, names):
+        await make_databases(couch, names)
+        yield RollupBench(couch, names)
 
 
 def measured(variable: str, value: Any, timestamp: float, **options: Any) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import socket
 import struct
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -21,12 +20,15 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from growd.proxy.feeds import Feed
-from growd.proxy.headers import Upstream, answer_headers, request_headers, request_target
+from growd.proxy.headers import answer_headers, origin_of, request_headers, request_target
 from growd.server.client_request import add_cors, send_continue, split_target
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    from growd.server.client_request import RequestHandler
 
 
 class GatewayError(Exception):
@@ -48,12 +50,12 @@ class AnswerTooLargeError(GatewayError):
 _log = logging.getLogger(__name__)
 
 READ_AHEAD: Final = 256 * 1024  # bytes of an answer held before the database is read no further
-BATCH: Final = 64 * 1024  # bytes of a large answer read at a time
 SMALL: Final = 64 * 1024  # bytes of a body that is sent in one piece with its head
 MAX_HEADER: Final = 64 * 1024  # bytes of one header of an answer; CouchDB's own stay below 2 kB
 # A database closes idle connections (Node after 5 s, CouchDB after 300 s), and not every request that meets
 # a closed one can be repeated.
 IDLE_S: Final = 4.0
+CONNECT_S: Final = 5.0
 _REPEATABLE: Final = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
 _OWN_HEADERS: Final = (hdrs.ACCEPT, hdrs.ACCEPT_ENCODING, hdrs.CONTENT_TYPE, hdrs.USER_AGENT)
 _RETRY_AFTER: Final = {"Retry-After": "2"}  # seconds; an embedded database starts in less
@@ -74,19 +76,17 @@ class Gateway:
 
     A client or database that takes no byte for `stall_limit` seconds is disconnected, and so is a client
     that sends no byte of its body for that long. An answer may take any time: views are indexed for minutes,
-    feeds last for days. `connect_timeout` is in seconds. Databases in `closed` are growd's own.
+    feeds last for days. Databases in `closed` are growd's own.
     """
 
     def __init__(
         self,
         upstream: Callable[[], str | None],
         *,
-        connect_timeout: float = 5.0,
         stall_limit: float = 300.0,
         closed: frozenset[str] = frozenset(),
     ) -> None:
         self.stall_limit = stall_limit
-        self._connect_timeout = connect_timeout
         self._closed = closed
         self._upstream = upstream
         self._session: aiohttp.ClientSession | None = None
@@ -150,12 +150,12 @@ class Gateway:
         return DatabaseAnswer(answer.status, CIMultiDict(answer.headers), body)
 
     async def _get(
-        self, upstream: Upstream, target: str, headers: Mapping[str, str], most: int
+        self, upstream: str, target: str, headers: Mapping[str, str], most: int
     ) -> tuple[aiohttp.ClientResponse, bytes]:
         body = bytearray()
         try:
             async with self._client().get(
-                _encoded(upstream, target), headers=headers, allow_redirects=False
+                URL(upstream + target, encoded=True), headers=headers, allow_redirects=False
             ) as answer:
                 while piece := await answer.content.readany():
                     body += piece
@@ -184,11 +184,11 @@ class Gateway:
         finally:
             self._feeds.discard(limit)
 
-    def _present_upstream(self) -> Upstream:
+    def _present_upstream(self) -> str:
         base = self._upstream()
         if base is None:
             raise UpstreamUnreachableError("the database is not up")
-        return _parsed(base)
+        return origin_of(base)
 
     def _client(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -196,7 +196,7 @@ class Gateway:
                 connector=aiohttp.TCPConnector(
                     limit=0, keepalive_timeout=IDLE_S, socket_factory=self._socket
                 ),
-                timeout=aiohttp.ClientTimeout(total=None, connect=self._connect_timeout),
+                timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_S),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=_OWN_HEADERS,
                 auto_decompress=False,
@@ -215,11 +215,37 @@ class Gateway:
         return made
 
 
+class FlushBeforeRead:
+    """Lets `database` handle requests, those for `databases` within `reading()`.
+
+    Points wait for a batch to spare the card; a reader, and a feed while it is open, must see them anyway.
+    `reading` is called with True for a feed from now on. It gets waiting points as changes: points that were
+    sent before it begins would be neither in the feed nor in the view that its client has read.
+    """
+
+    def __init__(
+        self,
+        database: RequestHandler,
+        databases: Collection[str],
+        reading: Callable[[bool], AbstractAsyncContextManager[None]],
+    ) -> None:
+        self._database = database
+        self._databases = databases
+        self._reading = reading
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request."""
+        if first_segment(request) not in self._databases:
+            return await self._database.handle(request)
+        async with self._reading(_begins_now(request.raw_path)):
+            return await self._database.handle(request)
+
+
 class _Exchange:
     """One request to the database, and its answer on the way to the client."""
 
     def __init__(
-        self, request: web.BaseRequest, upstream: Upstream, instead: str | None, stall_limit: float
+        self, request: web.BaseRequest, upstream: str, instead: str | None, stall_limit: float
     ) -> None:
         self.feed = Feed.of(request.raw_path)
         self._request = request
@@ -234,7 +260,7 @@ class _Exchange:
         try:
             async with client.request(
                 self._request.method,
-                _encoded(self._upstream, self._target),
+                URL(self._upstream + self._target, encoded=True),
                 headers=headers,
                 data=self._upload.data,
                 allow_redirects=False,
@@ -273,9 +299,7 @@ class _Exchange:
         return self._response
 
     async def _stream(self, answer: aiohttp.ClientResponse, response: web.StreamResponse) -> None:
-        batches = _Batches(answer)
         while piece := await answer.content.readany():
-            batches.take(len(piece))
             if self.feed is not None:
                 self.feed.take(piece)
             async with asyncio.timeout(self._stall_limit):
@@ -297,29 +321,6 @@ class _Exchange:
         """Close the connection so that the client can't take what it got for a whole answer."""
         if self._response is not None:
             break_off(self._request, self._response)
-
-
-class _Batches:
-    """The kernel reports a large answer `BATCH` bytes at a time, and its end at once (SO_RCVLOWAT).
-
-    CouchDB sends about 8 KB at a time, and each report costs a turn of the event loop.
-    """
-
-    def __init__(self, answer: aiohttp.ClientResponse) -> None:
-        self._left = answer.content_length or 0  # bytes; feeds have no length
-        transport = None if answer.connection is None else answer.connection.transport
-        self._socket = None if transport is None else transport.get_extra_info("socket")
-        self._is_on = False
-        self.take(0)
-
-    def take(self, size: int) -> None:
-        """Count bytes that were read."""
-        self._left -= size
-        is_on = self._left > 2 * BATCH  # TLS may hold back a part of what came
-        if is_on != self._is_on and self._socket is not None:
-            self._is_on = is_on
-            with suppress(OSError):  # the connection is lost
-                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, BATCH if is_on else 1)
 
 
 class _Upload:
@@ -368,6 +369,12 @@ def first_segment(request: web.BaseRequest) -> str:
     return unquote(path.partition("#")[0].lstrip("/").partition("/")[0])
 
 
+def _begins_now(target: str) -> bool:
+    """Whether a target is a feed of the changes from now on."""
+    path, query = split_target(target)
+    return path.endswith("/_changes") and "since=now" in query.split("&")
+
+
 def break_off(request: web.BaseRequest, response: web.StreamResponse) -> None:
     """End an answer that has begun so that the client sees that it is incomplete."""
     transport = request.transport
@@ -402,15 +409,6 @@ async def _small_body(answer: aiohttp.ClientResponse) -> bytes | None:
         return content.read_nowait()
     length = answer.content_length
     return await answer.read() if length is not None and length <= SMALL else None
-
-
-@lru_cache(maxsize=8)
-def _parsed(base: str) -> Upstream:
-    return Upstream.parse(base)
-
-
-def _encoded(upstream: Upstream, target: str) -> URL:
-    return URL(upstream.url(target), encoded=True)
 
 
 def _translated(error: aiohttp.ClientError) -> UpstreamUnreachableError | UpstreamBrokenError:

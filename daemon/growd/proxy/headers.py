@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -46,25 +47,18 @@ _PSEUDONYM: Final = "growd"  # in Via (RFC 9110, section 7.6.3)
 _LARGEST_CHAIN: Final = 2  # a growd behind a growd; a third means that `[couchdb] url` names growd itself
 
 
-@dataclass(frozen=True, slots=True)
-class Upstream:
-    """The database's address: scheme, host, port and path prefix, without credentials and a final slash."""
+@lru_cache(maxsize=8)
+def origin_of(base: str) -> str:
+    """Scheme, host, port and path prefix of the database, without credentials and a final slash.
 
-    origin: str
-
-    @classmethod
-    def parse(cls, base: str) -> Upstream:
-        """From "http://127.0.0.1:5985", perhaps with a path. `ValueError` if it is no such address."""
-        parts = urlsplit(base)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError(f"the database's address must be http://host:port, not {base!r}")
-        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        return cls(f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}")
-
-    def url(self, target: str) -> str:
-        """The address of a request target."""
-        return self.origin + target
+    `base` is like "http://127.0.0.1:5985", perhaps with a path. `ValueError` if it is no such address.
+    """
+    parts = urlsplit(base)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(f"the database's address must be http://host:port, not {base!r}")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +111,7 @@ def request_headers(
     return headers, outside
 
 
-def answer_headers(answer: ClientResponse, upstream: Upstream, outside: Outside) -> CIMultiDict[str]:
+def answer_headers(answer: ClientResponse, upstream: str, outside: Outside) -> CIMultiDict[str]:
     """The database's headers for the client. Those of one hop are left out; Location names growd."""
     given = CIMultiDict(  # `answer.headers` has names in another case than CouchDB
         (name.decode(errors="surrogateescape"), value.decode(errors="surrogateescape"))
@@ -125,7 +119,7 @@ def answer_headers(answer: ClientResponse, upstream: Upstream, outside: Outside)
     )
     headers = _end_to_end(given, HOP_BY_HOP)
     location = headers.get(hdrs.LOCATION, "")
-    rest = location.removeprefix(upstream.origin)
+    rest = location.removeprefix(upstream)
     if rest != location and (not rest or rest[0] in "/?#"):
         headers[hdrs.LOCATION] = outside.origin + rest
     return headers

@@ -79,10 +79,9 @@ class RunAccount:
         *,
         holds_s: Callable[[str], float],
         ratings: Mapping[str, Rating] = NO_RATINGS,
-        raw_from: float = 0.0,
     ) -> None:
         self._start, self.end, self._zone = start, end, zone
-        self._holds_s, self._ratings, self.raw_from = holds_s, ratings, raw_from
+        self._holds_s, self._ratings, self.raw_from = holds_s, ratings, 0.0
         self._variables: dict[str, VariableAccount] = {}
         self._outputs: dict[str, OutputAccount] = {}
         self._events: dict[tuple[str, str], EventAccount] = {}

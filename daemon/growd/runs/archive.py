@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import InvalidValueError, UnknownNameError
+from growd.store.view_pages import keys_below, pages
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Collection
+    from collections.abc import Callable, Collection
 
     from growd.store.bootstrap import Databases
     from growd.store.couch import Couch, Document
@@ -16,74 +18,6 @@ if TYPE_CHECKING:
 MOST_NOTES: Final = 2_000
 MOST_MEASUREMENTS: Final = 2_000
 _PAGE: Final = 500
-
-
-class RecordsByHand:
-    """Reads notes of the database `events` and measurements of `points`. Calls may raise `CouchError`."""
-
-    def __init__(self, couch: Couch, points: str, events: str, design: str) -> None:
-        self._couch = couch
-        self._points = points
-        self._events = events
-        self._design = design
-
-    async def notes(self, environment: str, start: float, end: float) -> list[dict[str, Any]]:
-        """The first `MOST_NOTES` notes between two UNIX times, in their order."""
-        key = [environment, "event", "note"]
-        return [_note(document) async for document in self._read(self._events, key, start, end, MOST_NOTES)]
-
-    async def measurements(
-        self, environment: str, start: float, end: float, sensed: Collection[str]
-    ) -> list[dict[str, Any]]:
-        """The measurements by hand between two UNIX times of variables that no sensor measures (`sensed`).
-
-        Those of the others are among millions of points.
-        """
-        found: list[Document] = []
-        for variable in await self._variables(environment):
-            if variable not in sensed:
-                key = [environment, "measured", variable]
-                left = MOST_MEASUREMENTS - len(found)
-                found += [document async for document in self._read(self._points, key, start, end, left)]
-        by_hand = [document for document in found if document.get("is_manual")]
-        return [_measurement(document) for document in sorted(by_hand, key=lambda each: each["timestamp"])]
-
-    async def _variables(self, environment: str) -> list[str]:
-        """All measured variables, each found by a small request."""
-        found: list[str] = []
-        prefix = [environment, "measured"]
-        while True:
-            rows = await self._couch.view(
-                self._points,
-                self._design,
-                "by_variable",
-                reduce=False,
-                limit=1,
-                startkey=[*prefix, *([found[-1], {}] if found else [])],
-                endkey=[*prefix, {}],
-            )
-            if not rows:
-                return found
-            found.append(rows[0]["key"][2])
-
-    async def _read(
-        self, database: str, key: list[Any], start: float, end: float, most: int
-    ) -> AsyncGenerator[Document]:
-        after: dict[str, Any] = {"startkey": [*key, start]}
-        last = ""
-        while most > 0:
-            limit = min(most + 1, _PAGE)
-            rows = await self._couch.view(
-                database, self._design, "by_variable", reduce=False, limit=limit, endkey=[*key, end], **after
-            )
-            new = rows[1:] if rows and rows[0]["id"] == last else rows
-            for row in new[:most]:
-                yield row["value"]
-            if len(rows) < limit:
-                return
-            most -= len(new)
-            last = rows[-1]["id"]  # it is read again: `skip` would leave out another row if it was deleted
-            after = {"startkey": rows[-1]["key"], "startkey_docid": last}
 
 
 def photos_of(document: Document) -> list[str]:
@@ -146,9 +80,8 @@ class RunArchive:
         self, couch: Couch, names: Databases, design: str, sensed: Callable[[str], Collection[str]]
     ) -> None:
         self._couch = couch
-        self._runs = names.runs
+        self._names = names
         self._design = design
-        self._by_hand = RecordsByHand(couch, names.points, names.events, design)
         self._sensed = sensed
 
     async def newest(
@@ -156,7 +89,7 @@ class RunArchive:
     ) -> tuple[list[dict[str, Any]], bool]:
         """The newest runs that started before this UNIX time, newest first, and whether there are more."""
         rows = await self._couch.view(
-            self._runs,
+            self._names.runs,
             self._design,
             "by_start",
             descending=True,
@@ -173,7 +106,7 @@ class RunArchive:
 
         Raises `UnknownNameError`, or `InvalidValueError` if several runs fit.
         """
-        document = None if text.startswith("_") else await self._couch.get(self._runs, text)
+        document = None if text.startswith("_") else await self._couch.get(self._names.runs, text)
         if document is None and len(text) >= _LEAST_DIGITS:
             document = await self._by_short_id(text)
         if document is None or "started" not in document:
@@ -184,14 +117,32 @@ class RunArchive:
         """A run with its short id, notes and measurements by hand until the UNIX time `now`."""
         environment, start = run["environment"], run["started"]
         until = await self.belongs_until(run, now)
-        sensed = self._sensed(environment)
         return {
             "run": run,
             "short_id": short_id(run["_id"]),
             "until": until,
-            "notes": await self._by_hand.notes(environment, start, until),
-            "measurements": await self._by_hand.measurements(environment, start, until, sensed),
+            "notes": await self.notes(environment, start, until),
+            "measurements": await self.measurements(environment, start, until),
         }
+
+    async def notes(self, environment: str, start: float, end: float) -> list[dict[str, Any]]:
+        """The first `MOST_NOTES` notes between two UNIX times, in their order."""
+        key = [environment, "event", "note"]
+        return [_note(one) for one in await self._read(self._names.events, key, start, end, MOST_NOTES)]
+
+    async def measurements(self, environment: str, start: float, end: float) -> list[dict[str, Any]]:
+        """The measurements by hand between two UNIX times of variables that no sensor measures.
+
+        Those of the others are among millions of points; `MOST_MEASUREMENTS` are read.
+        """
+        found: list[Document] = []
+        points, sensed = self._names.points, self._sensed(environment)
+        async for key in keys_below(self._couch, points, self._design, [environment, "measured"]):
+            left = MOST_MEASUREMENTS - len(found)
+            if left > 0 and key[-1] not in sensed:
+                found += await self._read(points, key, start, end, left)
+        by_hand = [document for document in found if document.get("is_manual")]
+        return [_measurement(document) for document in sorted(by_hand, key=lambda each: each["timestamp"])]
 
     async def belongs_until(self, run: Document, now: float) -> float:
         """The UNIX time until which notes and measurements by hand belong to a run.
@@ -202,7 +153,7 @@ class RunArchive:
             return max(now, float(run["started"]))
         environment, started = run["environment"], run["started"]
         following = await self._couch.view(
-            self._runs,
+            self._names.runs,
             self._design,
             "by_start",
             limit=2,
@@ -213,14 +164,27 @@ class RunArchive:
         until = min([run["ended"] + AFTER_DAYS * 86_400.0, now, *starts])
         return float(max(until, started))  # after the clock was set back `now` may be before
 
+    async def _read(
+        self, database: str, key: list[Any], start: float, end: float, most: int
+    ) -> list[Document]:
+        found: list[Document] = []
+        query = {"reduce": False, "startkey": [*key, start], "endkey": [*key, end]}
+        rows_of = pages(self._couch, database, self._design, "by_variable", _PAGE, **query)
+        async with aclosing(rows_of) as reading:
+            async for rows in reading:
+                found += [row["value"] for row in rows]
+                if len(found) >= most:
+                    break
+        return found[:most]
+
     async def _by_short_id(self, text: str) -> Document | None:
-        rows = await self._couch.all_docs(self._runs, descending=True, limit=_MOST_IDS)
+        rows = await self._couch.all_docs(self._names.runs, descending=True, limit=_MOST_IDS)
         ids = [row["id"] for row in rows if stands_for(text, row["id"])]
         if len(ids) > 1:
             raise InvalidValueError(
                 "run", f"the id of one run ({len(ids)} begin with it: {', '.join(ids[:5])})", text
             )
-        return await self._couch.get(self._runs, ids[0]) if ids else None
+        return await self._couch.get(self._names.runs, ids[0]) if ids else None
 
 
 def _listed(row: Document) -> dict[str, Any]:

@@ -26,22 +26,19 @@ class CountedUse(msgspec.Struct, frozen=True):
 
     def after(self, start: CountedUse) -> CountedUse:
         """What was counted since `start`."""
-        return msgspec.structs.replace(
-            self,
-            cycles=self.cycles - start.cycles,
-            on_s=self.on_s - start.on_s,
-            energy_kwh=_add(self.energy_kwh, start.energy_kwh, -1),
-            volume_l=_add(self.volume_l, start.volume_l, -1),
-        )
+        return self._combined(start, -1)
 
     def plus(self, other: CountedUse) -> CountedUse:
         """Together with another output of the same variable."""
+        return self._combined(other, 1)
+
+    def _combined(self, other: CountedUse, sign: int) -> CountedUse:
         return msgspec.structs.replace(
             self,
-            cycles=self.cycles + other.cycles,
-            on_s=self.on_s + other.on_s,
-            energy_kwh=_add(self.energy_kwh, other.energy_kwh),
-            volume_l=_add(self.volume_l, other.volume_l),
+            cycles=self.cycles + sign * other.cycles,
+            on_s=self.on_s + sign * other.on_s,
+            energy_kwh=_add(self.energy_kwh, other.energy_kwh, sign),
+            volume_l=_add(self.volume_l, other.volume_l, sign),
         )
 
 
@@ -95,6 +92,6 @@ def _unknown(variable: str, days: int) -> OutputFigures:
     return OutputFigures(variable, known.unit if known else "", 0.0, 0.0, None, None, none, none, None)
 
 
-def _add(one: float | None, other: float | None, sign: int = 1) -> float | None:
+def _add(one: float | None, other: float | None, sign: int) -> float | None:
     """None if one is not known."""
     return None if one is None or other is None else one + sign * other

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.errors import InvalidValueError
 from growd.runtime.supervisor import TaskFault
 from growd.store.errors import CouchConflictError, StoreError
+from growd.store.local import delete_state
 from growd.store.run_documents import DOCUMENT_KEY, FIGURES_KEY
 from growd.store.work import RETRIES, DatabaseWork
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Awaitable, Callable
 
     from growd.runtime.clock import Clock
@@ -59,7 +59,7 @@ class FigureKeeper:
 
     async def _make_all(self) -> float | None:
         """Make all that are due; in how many seconds to look again, None for only after a call."""
-        rows = await self._local.read(_rows)
+        rows = await self._local.states(FIGURES_KEY)
         waits = [await self._look_at(row, text) for row, text in rows]
         return min((wait for wait in waits if wait is not None), default=None)
 
@@ -76,7 +76,7 @@ class FigureKeeper:
         await self._add(run_id)
         due = next((ended + after for after in AGAIN_S if ended + after > self._clock.time()), None)
         if due is None:
-            await self._local.write(functools.partial(_delete, key=key))
+            await self._local.write(functools.partial(delete_state, key=key))
             return None
         await self._local.save_state(key, {"ended": ended, "due": due})
         return due - self._clock.time()
@@ -107,12 +107,3 @@ def _is_less_exact(figures: dict[str, Any], present: Any) -> bool:
     """Whether points of the run have been deleted since the present figures were made."""
     known = present.get("rolled_up_until") if isinstance(present, dict) else None
     return isinstance(present, dict) and (figures.get("rolled_up_until") or 0.0) > (known or 0.0)
-
-
-def _rows(file: sqlite3.Connection) -> list[tuple[str, str]]:
-    query = "SELECT key, value FROM state WHERE substr(key, 1, ?) = ? ORDER BY key"
-    return file.execute(query, (len(FIGURES_KEY), FIGURES_KEY)).fetchall()
-
-
-def _delete(file: sqlite3.Connection, *, key: str) -> None:
-    file.execute("DELETE FROM state WHERE key = ?", (key,))

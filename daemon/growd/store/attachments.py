@@ -7,7 +7,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 
 
 class Attachment(NamedTuple):
@@ -27,27 +27,23 @@ class Content(NamedTuple):
     pieces: AsyncIterator[bytes]
 
 
-def related(document: Mapping[str, Any], attachments: Sequence[Attachment]) -> Content:
-    """A document and its attachments as multipart/related (RFC 2387)."""
+def related(document: Mapping[str, Any], contents: Sequence[tuple[int, AsyncIterable[bytes]]]) -> Content:
+    """A document and the contents of its `_attachments`, in their order, as multipart/related (RFC 2387).
+
+    docs.couchdb.org/en/3.5.x/api/document/common.html#creating-multiple-attachments
+    """
     boundary = secrets.token_hex(16)
-    follow = {
-        each.name: {"follows": True, "content_type": each.media, "length": each.size} for each in attachments
-    }
-    first = json.dumps({**document, "_attachments": follow}, allow_nan=False).encode()
-    heads = [f"--{boundary}\r\nContent-Type: application/json\r\n\r\n".encode() + first]
-    for each in attachments:
-        head = f'\r\n--{boundary}\r\nContent-Disposition: attachment; filename="{each.name}"\r\n'
-        head += f"Content-Type: {each.media}\r\nContent-Length: {each.size}\r\n\r\n"
-        heads.append(head.encode())
-    end = f"\r\n--{boundary}--".encode()
+    first = json.dumps(document, allow_nan=False, separators=(",", ":"))
+    head = f"--{boundary}\r\nContent-Type: application/json\r\n\r\n{first}".encode()
+    between, end = f"\r\n--{boundary}\r\n\r\n".encode(), f"\r\n--{boundary}--".encode()
 
     async def pieces() -> AsyncIterator[bytes]:
-        yield heads[0]
-        for head, each in zip(heads[1:], attachments, strict=True):
-            yield head
-            async for piece in each.pieces():
+        yield head
+        for _, content in contents:
+            yield between
+            async for piece in content:
                 yield piece
         yield end
 
-    size = sum(map(len, heads)) + len(end) + sum(each.size for each in attachments)
+    size = len(head) + sum(len(between) + size for size, _ in contents) + len(end)
     return Content(f'multipart/related; boundary="{boundary}"', size, pieces())

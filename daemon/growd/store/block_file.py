@@ -8,6 +8,8 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final, Self
 
+from growd.runtime.files import sync_folder
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -126,15 +128,6 @@ def open_own(path: Path, flags: int) -> int:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return descriptor
-
-
-def sync_folder(folder: Path) -> None:
-    """Sync a new name; syncing the file may not be enough (fsync(2))."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _takes(descriptor: int, block: int) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import secrets
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -12,11 +11,11 @@ import aiohttp
 from yarl import URL
 
 from growd.store.attachments import Attachment, Content, related
-from growd.store.couch_answers import checked, error_members, related_head, unavailable_as
+from growd.store.couch_answers import checked, error_members, unavailable_as
 from growd.store.errors import CouchAnswerTooLargeError, CouchRefusedError, CouchUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
 
 Document = dict[str, Any]
 
@@ -64,12 +63,7 @@ class Couch:
 
     async def info(self, database: str) -> Document | None:
         """GET /{db}: its size and shards, None if there is no such database."""
-        try:
-            return _object(await self._request("GET", _path(database)))
-        except CouchRefusedError as error:
-            if error.status == _NOT_FOUND:
-                return None
-            raise
+        return await self._found(_path(database))
 
     async def create(self, database: str, **query: Any) -> bool:
         """PUT /{db}: True if it was made, False if it existed. `query` are `partitioned` and `q` (shards)."""
@@ -87,33 +81,25 @@ class Couch:
 
     async def get(self, database: str, document_id: str, **query: Any) -> Document | None:
         """GET /{db}/{docid}: the document, or None if there is none."""
-        try:
-            return _object(await self._request("GET", _path(database, document_id), query=query))
-        except CouchRefusedError as error:
-            if error.status == _NOT_FOUND:
-                return None
-            raise
+        return await self._found(_path(database, document_id), query)
 
     async def put(self, database: str, document: Document) -> str | None:
         """PUT /{db}/{docid}: the new revision, or None for a conflict (409)."""
-        try:
-            answer = await self._request("PUT", _path(database, document["_id"]), body=document)
-        except CouchRefusedError as error:
-            if error.status == _CONFLICT:
-                return None
-            raise
-        return str(_object(answer).get("rev", ""))
+        return await _revision(self._request("PUT", _path(database, document["_id"]), body=document))
 
     async def put_whole(
         self, database: str, document: Document, attachments: Sequence[Attachment]
     ) -> str | None:
-        """PUT /{db}/{docid}: a new document with its attachments in one revision; None for a conflict (409).
-
-        docs.couchdb.org/en/3.5.x/api/document/common.html#creating-multiple-attachments
-        """
+        """PUT /{db}/{docid}: a new document with its attachments in one revision; None for a conflict."""
         if not attachments:
             return await self.put(database, document)
-        return await self._put_content(_path(database, document["_id"]), related(document, attachments), {})
+        follow = {
+            each.name: {"follows": True, "content_type": each.media, "length": each.size}
+            for each in attachments
+        }
+        contents = [(each.size, each.pieces()) for each in attachments]
+        content = related({**document, "_attachments": follow}, contents)
+        return await _revision(self._put_content(_path(database, document["_id"]), content, {}))
 
     async def put_attachment(
         self, database: str, document_id: str, revision: str, attachment: Attachment
@@ -121,7 +107,7 @@ class Couch:
         """PUT /{db}/{docid}/{attname}: the new revision, or None for a conflict (409)."""
         content = Content(attachment.media, attachment.size, attachment.pieces())
         path = _path(database, document_id, attachment.name)
-        return await self._put_content(path, content, {"rev": revision})
+        return await _revision(self._put_content(path, content, {"rev": revision}))
 
     async def bulk_docs(self, database: str, documents: Sequence[Document]) -> dict[str, Document]:
         """POST /{db}/_bulk_docs: the outcome of each document, by `_id`, since servers differ in the order.
@@ -244,30 +230,7 @@ class Couch:
         `contents` has the size and the content of each of its `_attachments`, in their order.
         """
         path = _path(database, document["_id"])
-        url, headers = self._target(path, {"new_edits": False})
-        boundary = secrets.token_hex(16)
-        head = related_head(document, boundary)
-        between, end = f"\r\n--{boundary}\r\n\r\n".encode(), f"\r\n--{boundary}--".encode()
-        length = len(head) + sum(len(between) + size for size, _ in contents) + len(end)
-
-        async def body() -> AsyncGenerator[bytes]:
-            yield head
-            for _, content in contents:
-                yield between
-                async for piece in content:
-                    yield piece
-            yield end
-
-        headers |= {
-            "Content-Type": f'multipart/related; boundary="{boundary}"',
-            "Content-Length": str(length),
-        }
-        timeout = aiohttp.ClientTimeout(total=None, connect=10.0, sock_read=self._timeout.total)
-        with unavailable_as(f"PUT {path}", self._timeout.total):
-            async with self._session.put(
-                url, data=body(), headers=headers, timeout=timeout, allow_redirects=False
-            ) as response:
-                checked(f"PUT {path}", response.status, await self._read(response))
+        await self._put_content(path, related(document, contents), {"new_edits": False})
 
     async def unknown_revisions(
         self, database: str, revisions: Mapping[str, Sequence[str]]
@@ -293,13 +256,7 @@ class Couch:
 
     async def scheduled(self, document_id: str) -> Document | None:
         """GET /_scheduler/docs/_replicator/{docid}: its state; None if it is unknown yet."""
-        try:
-            path = _path("_scheduler", "docs", "_replicator", document_id)
-            return _object(await self._request("GET", path))
-        except CouchRefusedError as error:
-            if error.status == _NOT_FOUND:
-                return None
-            raise
+        return await self._found(_path("_scheduler", "docs", "_replicator", document_id))
 
     async def active_tasks(self) -> list[Document]:
         """GET /_active_tasks: what the server does in the background."""
@@ -342,14 +299,16 @@ class Couch:
         self, segments: Sequence[str], headers: Mapping[str, str], body: AsyncIterable[bytes]
     ) -> tuple[int, bytes]:
         """PUT a body as it comes, with `new_edits` off: the status and the body of the answer."""
-        path = _path(*segments)
-        url, own = self._target(path, {"new_edits": False})
-        timeout = aiohttp.ClientTimeout(total=_UPLOAD_S, connect=self._timeout.connect)
-        with unavailable_as(f"PUT {path}", _UPLOAD_S):
-            async with self._session.put(
-                url, data=body, headers={**own, **headers}, timeout=timeout, allow_redirects=False
-            ) as response:
-                return response.status, await self._read(response)
+        return await self._put_stream(_path(*segments), {"new_edits": False}, headers, body)
+
+    async def _found(self, path: str, query: Mapping[str, Any] | None = None) -> Document | None:
+        """GET an object; None if there is none (404)."""
+        try:
+            return _object(await self._request("GET", path, query=query))
+        except CouchRefusedError as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise
 
     async def _request(
         self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None
@@ -373,18 +332,21 @@ class Couch:
             ) as response:
                 return response.status, await self._read(response)
 
-    async def _put_content(self, path: str, content: Content, query: Mapping[str, Any]) -> str | None:
-        url, headers = self._target(path, query)
-        headers |= {"Content-Type": content.media, "Content-Length": str(content.size)}
+    async def _put_content(self, path: str, content: Content, query: Mapping[str, Any]) -> Any:
+        headers = {"Content-Type": content.media, "Content-Length": str(content.size)}
+        status, answer = await self._put_stream(path, query, headers, content.pieces)
+        return checked(f"PUT {path}", status, answer)
+
+    async def _put_stream(
+        self, path: str, query: Mapping[str, Any], headers: Mapping[str, str], body: AsyncIterable[bytes]
+    ) -> tuple[int, bytes]:
+        url, own = self._target(path, query)
         timeout = aiohttp.ClientTimeout(total=_UPLOAD_S, connect=self._timeout.connect)
         with unavailable_as(f"PUT {path}", _UPLOAD_S):
             async with self._session.put(
-                url, data=content.pieces, headers=headers, timeout=timeout, allow_redirects=False
+                url, data=body, headers={**own, **headers}, timeout=timeout, allow_redirects=False
             ) as response:
-                body = await self._read(response)
-        if response.status == _CONFLICT:
-            return None
-        return str(_object(checked(f"PUT {path}", response.status, body)).get("rev", ""))
+                return response.status, await self._read(response)
 
     def _target(self, path: str, query: Mapping[str, Any]) -> tuple[URL, dict[str, str]]:
         """The address of a request, and its login."""
@@ -413,6 +375,16 @@ class Couch:
                     f"the database's answer is larger than {self._max_answer} bytes"
                 )
         return bytes(parts)
+
+
+async def _revision(request: Awaitable[Any]) -> str | None:
+    """The new revision, or None for a conflict (409)."""
+    try:
+        return str(_object(await request).get("rev", ""))
+    except CouchRefusedError as error:
+        if error.status == _CONFLICT:
+            return None
+        raise
 
 
 def _path(database: str, *segments: str) -> str:

@@ -56,12 +56,6 @@ def connection_failure(error: Exception) -> str:
     return words.partition("\n")[0] or type(error).__name__
 
 
-def related_head(document: dict[str, Any], boundary: str) -> bytes:
-    """The first part of a document with attachments (docs.couchdb.org, "Creating Multiple Attachments")."""
-    body = json.dumps(document, allow_nan=False, separators=(",", ":"))
-    return f"--{boundary}\r\nContent-Type: application/json\r\n\r\n{body}".encode()
-
-
 def checked(request: str, status: int, body: bytes) -> Any:
     """The answer. Raises `CouchUnavailableError` and `CouchRefusedError`."""
     answer = _decoded(body)

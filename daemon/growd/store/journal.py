@@ -6,6 +6,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.store.encoding import to_json
+from growd.store.local import delete_state, put_state
 from growd.store.run_documents import DOCUMENT_KEY, FIGURES_KEY, SETTLED_S
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class RunJournal:
         point = self._maker.make(self._environment, variable, value, time, is_desired=True)
 
         def write(file: sqlite3.Connection) -> None:
-            _delete(file, self._order_key)
+            delete_state(file, self._order_key)
             self._put_run(file, run, document)
 
         self._row = {}
@@ -117,17 +118,18 @@ class RunJournal:
             if self._outbox.note(self._environment, place):
                 return
         row = come | {_SERIAL: secrets.token_hex(4)}
-        await self._local.write(lambda file: _put(file, self._progress_key, row))
+        await self._local.write(lambda file: put_state(file, self._progress_key, to_json(row)))
         self._row = row
 
     def _put_run(
         self, file: sqlite3.Connection, run: dict[str, Any] | None, document: dict[str, Any]
     ) -> None:
-        _delete(file, self._progress_key)
-        _put(file, self._run_key, run)
-        _put(file, DOCUMENT_KEY + document["_id"], document)
+        delete_state(file, self._progress_key)
+        put_state(file, self._run_key, to_json(run))
+        put_state(file, DOCUMENT_KEY + document["_id"], to_json(document))
         if (ended := document.get("ended")) is not None:
-            _put(file, FIGURES_KEY + document["_id"], {"ended": ended, "due": ended + SETTLED_S})
+            due = to_json({"ended": ended, "due": ended + SETTLED_S})
+            put_state(file, FIGURES_KEY + document["_id"], due)
 
     def _has_only_time_changed(self, come: dict[str, Any]) -> bool:
         row = self._row
@@ -151,11 +153,3 @@ class SetPointKeeper:
     async def save(self, set_points: dict[str, Any]) -> None:
         """Save these in place of the others; they are on the disk when this returns."""
         await self._local.save_state(self._key, set_points)
-
-
-def _put(file: sqlite3.Connection, key: str, value: Any) -> None:
-    file.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, to_json(value)))
-
-
-def _delete(file: sqlite3.Connection, key: str) -> None:
-    file.execute("DELETE FROM state WHERE key = ?", (key,))

@@ -15,8 +15,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from growd.bus.parameter_rules import MAX_BYTES, MAX_PARAMETERS
+from growd.runtime.files import sync_folder
 from growd.runtime.worker import Worker
-from growd.store.block_file import Presence, sync_folder
+from growd.store.block_file import Presence
 from growd.store.damage import SMALLEST, find_damage, quarantine_file, salvage
 from growd.store.encoding import point_from_json, to_json
 from growd.store.errors import LocalStoreError
@@ -179,7 +180,12 @@ class LocalStore:
     async def save_state(self, key: str, value: Any) -> None:
         """Save a state; it is on the disk when this returns."""
         text = to_json(value)
-        await self.write(lambda file: file.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, text)))
+        await self.write(lambda file: put_state(file, key, text))
+
+    async def states(self, prefix: str) -> list[tuple[str, str]]:
+        """The states whose keys have this prefix, as JSON, in the order of their keys."""
+        query = "SELECT key, value FROM state WHERE substr(key, 1, ?) = ? ORDER BY key"
+        return await self.read(lambda file: file.execute(query, (len(prefix), prefix)).fetchall())
 
     async def _commit_writes(self) -> None:
         while self._pending or not self._closed:
@@ -194,11 +200,23 @@ class LocalStore:
         functions = [write.function for write in writes]
         outcomes: list[Any]
         try:
-            outcomes = await self._worker.run(_commit_together, self._presence, self._connection, functions)
+            outcomes = await self._worker.run(
+                _translated, self.path, _commit_together, self._presence, self._connection, functions
+            )
         except Exception as error:  # noqa: BLE001  the callers get it
             outcomes = [error] * len(writes)
         for write, outcome in zip(writes, outcomes, strict=True):
             write.finish(outcome)
+
+
+def put_state(file: sqlite3.Connection, key: str, text: str) -> None:
+    """Save a state, given as JSON, within a write."""
+    file.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, text))
+
+
+def delete_state(file: sqlite3.Connection, key: str) -> None:
+    """Delete a state within a write."""
+    file.execute("DELETE FROM state WHERE key = ?", (key,))
 
 
 class _Write:
@@ -348,7 +366,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> bool:
 
 def _note_loss(connection: sqlite3.Connection, reason: str) -> None:
     """Saved, since a later start may be the first to need it."""
-    connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (_LOST, to_json(reason)))
+    put_state(connection, _LOST, to_json(reason))
 
 
 def _known_of(connection: sqlite3.Connection) -> tuple[str, str]:
@@ -380,12 +398,6 @@ def _commit_together(
     presence: Presence, connection: sqlite3.Connection, functions: list[Callable[[sqlite3.Connection], Any]]
 ) -> list[Any]:
     """Run all in one transaction; the result of each, or the error that undid it alone."""
-    return _translated(presence.path, _run_in_transaction, presence, connection, functions)
-
-
-def _run_in_transaction(
-    presence: Presence, connection: sqlite3.Connection, functions: list[Callable[[sqlite3.Connection], Any]]
-) -> list[Any]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         if len(functions) == 1:

@@ -16,6 +16,7 @@ from growd.bus.errors import NotKeptError
 from growd.runtime.files import read_regular, write_atomically
 from growd.store.encoding import to_json
 from growd.store.errors import LocalStoreError
+from growd.store.local import put_state
 from growd.store.recorder import EVENT
 
 if TYPE_CHECKING:
@@ -175,11 +176,7 @@ class CalibrationRecords:
             details=fields,
         )
         text = to_json(state)
-
-        def write(file: sqlite3.Connection) -> None:
-            file.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (_key(environment), text))
-
-        await self._outbox.add_with(point, write)
+        await self._outbox.add_with(point, lambda file: put_state(file, _key(environment), text))
 
 
 def _key(environment: str) -> str:

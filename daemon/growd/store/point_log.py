@@ -22,7 +22,7 @@ import struct
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from growd.store.block_file import BlockFile, open_own
@@ -51,22 +51,6 @@ MOST_NOTE: Final = _SECTOR - _OVERHEAD
 """Bytes of a note, so that a frame with it and without points fits into one block."""
 
 
-class Blocks(Protocol):
-    """The part of `BlockFile` that the log uses."""
-
-    size: int
-    block: int
-
-    def read(self) -> bytes | mmap:
-        """All of it."""
-
-    def write(self, number: int, data: bytes) -> None:
-        """Write at the block of that number; on the disk when it returns."""
-
-    def close(self) -> None:
-        """Write no more."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Frame:
     number: int
@@ -88,7 +72,7 @@ class PointLog:
     can. Every call blocks.
     """
 
-    def __init__(self, file: Blocks) -> None:
+    def __init__(self, file: BlockFile) -> None:
         self._file = file
         self._blocks = file.size // file.block
         found = sorted(_frames(file.read(), file.block), key=lambda pair: pair[0].number)

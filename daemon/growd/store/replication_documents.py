@@ -12,7 +12,7 @@ from urllib.parse import quote
 if TYPE_CHECKING:
     from growd.config import Replication
     from growd.store.bootstrap import Databases
-    from growd.store.couch import Document
+    from growd.store.couch import Couch, Document
 
 _WRITTEN_BY_COUCHDB: Final = ("_rev", "owner", "_replication_")  # beginnings of member names
 _TIMEOUT_MS: Final = 30_000  # CouchDB's default
@@ -121,6 +121,19 @@ def configured_jobs(options: Replication, names: Databases, device: str) -> list
         selector = _RECIPES if goes_up else _recipes_for(device, options.group)
         jobs.append(ReplicationJob(name, device, goes_up, names.recipes, remote, selector))
     return jobs
+
+
+def info_of(report: Document) -> Document:
+    """The details in a report of `_scheduler/docs`."""
+    info = report.get("info")
+    return info if isinstance(info, dict) else {}
+
+
+async def checkpoint_of(couch: Couch, job: ReplicationJob, report: Document) -> Any:
+    """The sequence in the checkpoint of a job, stored at both ends under its id; None if there is none."""
+    name = str(report.get("id") or "").partition("+")[0]
+    stored = (await couch.get(job.local, f"_local/{name}") if name else None) or {}
+    return stored.get("source_last_seq", stored.get("last_seq"))  # that of the embedded database
 
 
 def is_of(device: str, document: Document) -> bool:

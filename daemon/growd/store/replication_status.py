@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.fields import Field, Kind
+from growd.store.replication_documents import checkpoint_of, info_of
 
 if TYPE_CHECKING:
     from growd.bus import Node
@@ -127,9 +128,14 @@ class ReplicationLag:
 
     async def measure(self, local: Couch, source: Couch, report: Document) -> int:
         """The lag of a job with this `report` of `_scheduler/docs`. Raises `CouchError`."""
-        through = _through(report)
+        info = info_of(report)
+        through = info.get("through_seq")
         if through is None:
-            through = self.through if self.through is not None else await self._checkpoint(local, report)
+            through = info.get("checkpointed_source_seq")
+        if through is None:
+            through = self.through
+        if through is None:
+            through = await checkpoint_of(local, self._job, report) or 0
         if through != self.through:
             self.through, self._nothing_until = through, None
         return await self._count(source, self.through if self._nothing_until is None else self._nothing_until)
@@ -144,21 +150,6 @@ class ReplicationLag:
         if not page["results"]:
             self._nothing_until = page["last_seq"]
         return len(page["results"])
-
-    async def _checkpoint(self, local: Couch, report: Document) -> Any:
-        """The sequence in its checkpoint, stored at both ends under the replication's id."""
-        name = str(report.get("id") or "").partition("+")[0]
-        checkpoint = (await local.get(self._job.local, f"_local/{name}") if name else None) or {}
-        of_embedded = checkpoint.get("last_seq", 0)
-        return checkpoint.get("source_last_seq", of_embedded)
-
-
-def _through(report: Document) -> Any:
-    info = report.get("info")
-    if not isinstance(info, dict):
-        return None
-    through = info.get("through_seq")
-    return info.get("checkpointed_source_seq") if through is None else through
 
 
 def _declare(node: Node, prefix: str) -> dict[str, Parameter]:

@@ -59,7 +59,7 @@ class RunDocuments:
         self.work = DatabaseWork(clock, self._write_all, fault)
 
     async def _write_all(self) -> None:
-        waiting = await self._local.read(_waiting)
+        waiting = await self._local.states(DOCUMENT_KEY)
         if waiting:
             await self._prepare()
         refusal: CouchRefusedError | None = None
@@ -83,11 +83,6 @@ class RunDocuments:
             and await self._couch.put(self._database, document | revision) is None
         ):
             raise CouchConflictError(document["_id"])
-
-
-def _waiting(file: sqlite3.Connection) -> list[tuple[str, str]]:
-    query = "SELECT key, value FROM state WHERE substr(key, 1, ?) = ? ORDER BY key"
-    return file.execute(query, (len(DOCUMENT_KEY), DOCUMENT_KEY)).fetchall()
 
 
 def _delete(file: sqlite3.Connection, *, key: str, text: str) -> None:

@@ -13,8 +13,7 @@ from growd.api.operations import Api
 from growd.api.page_files import PageFiles
 from growd.host.systemd import passed_sockets
 from growd.proxy.csv_export import Exports
-from growd.proxy.flush_before_read import FlushBeforeRead
-from growd.proxy.gateway import Gateway
+from growd.proxy.gateway import FlushBeforeRead, Gateway
 from growd.runtime.clock import RealClock
 from growd.runtime.supervisor import Supervisor
 from growd.server.client_limits import ClientLimits, Clients

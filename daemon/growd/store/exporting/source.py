@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import quote, unquote
 
 import aiohttp
@@ -64,6 +64,10 @@ class PointSource:
     lists_series: bool = False
 
 
+class _Rows(msgspec.Struct, Generic[T]):
+    rows: list[T]
+
+
 class Series(msgspec.Struct, frozen=True):
     """One environment, category and variable (`key`), and its newest point (`value`)."""
 
@@ -76,10 +80,6 @@ class Series(msgspec.Struct, frozen=True):
         """The time of the newest point, 0 if it has none."""
         time = self.value.get("timestamp")
         return float(time) if isinstance(time, int | float) else 0.0
-
-
-class _AllSeries(msgspec.Struct):
-    rows: list[Series]
 
 
 class ExportedPoint(msgspec.Struct):
@@ -103,10 +103,6 @@ class ExportedPoint(msgspec.Struct):
 
 class _KeyRow(msgspec.Struct):
     key: tuple[str, str, str, Any]
-
-
-class _KeyRows(msgspec.Struct):
-    rows: list[_KeyRow]
 
 
 class _Revision(msgspec.Struct):
@@ -144,28 +140,12 @@ class _TimedRow(msgspec.Struct):
     doc: _Timed | None = None
 
 
-class _TimedRows(msgspec.Struct):
-    rows: list[_TimedRow]
-
-
-class _IdRows(msgspec.Struct):
-    rows: list[dict[str, Any]]
-
-
 class _RollupRow(msgspec.Struct):
     doc: Rollup
 
 
-class _RollupRows(msgspec.Struct):
-    rows: list[_RollupRow]
-
-
 class _PointRow(msgspec.Struct):
     value: ExportedPoint
-
-
-class _PointRows(msgspec.Struct):
-    rows: list[_PointRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +182,7 @@ class SourceReader:
         """All series of a database."""
         answer = await self._get(database, _NEWEST)
         try:
-            rows = msgspec.json.decode(answer, type=_AllSeries).rows
+            rows = msgspec.json.decode(answer, type=_Rows[Series]).rows
         except ValueError as error:
             raise ExportRefusedError(f"{self._shown} is not a database of growd: {error}") from None
         return [Series(row.key, row.value, database) for row in rows]
@@ -213,7 +193,7 @@ class SourceReader:
         while True:
             first = [environment, category, *([found[-1], {}] if found else [])]
             query = {"limit": 1, "startkey": first, "endkey": [environment, category, {}]}
-            rows = _decoded(await self._rows(database, query, 1), _KeyRows).rows
+            rows = _decoded(await self._rows(database, query, 1), _Rows[_KeyRow]).rows
             if not rows:
                 return found
             found.append(rows[0].key[2])
@@ -224,9 +204,8 @@ class SourceReader:
         """The newest points of a series from `start` to `end`, inclusive; at most `limit`, newest first."""
         query = {"startkey": [*series.key, end], "endkey": [*series.key, start]}
         query |= {"descending": True, "limit": limit}
-        return [
-            row.value for row in _decoded(await self._rows(series.database, query, limit), _PointRows).rows
-        ]
+        answer = await self._rows(series.database, query, limit)
+        return [row.value for row in _decoded(answer, _Rows[_PointRow]).rows]
 
     async def changes(self, database: str, since: str | None, limit: int) -> Changes:
         """The first changes of a database after `since`; with None no change, and where they end now."""
@@ -239,7 +218,7 @@ class SourceReader:
     async def times(self, database: str, ids: Sequence[str]) -> list[float]:
         """The times of those of these documents that have one."""
         answer = await self._ask(database, "_all_docs?include_docs=true", {"keys": list(ids)})
-        found = [row.doc.timestamp for row in _decoded(answer, _TimedRows).rows if row.doc is not None]
+        found = [row.doc.timestamp for row in _decoded(answer, _Rows[_TimedRow]).rows if row.doc is not None]
         return [float(time) for time in found if isinstance(time, int | float)]
 
     async def rollup_state(self, database: str) -> RollupState | None:
@@ -258,7 +237,7 @@ class SourceReader:
         keys = {"startkey": rollup_id(series, width, end - 1), "endkey": rollup_id(series, width, start)}
         query = {"include_docs": True, "descending": True, "limit": 2, **keys}
         answer = await self._query(self.rollup_database, "_all_docs", query, 2)
-        return [row.doc for row in _decoded(answer, _RollupRows).rows]
+        return [row.doc for row in _decoded(answer, _Rows[_RollupRow]).rows]
 
     async def rolled_up(
         self, environment: str, category: str, after: str = "", before: str = ""
@@ -271,7 +250,8 @@ class SourceReader:
             name = found[-1] if found else after
             first = f"{prefix}{quote(name, safe='')}/~" if name else prefix
             query = {"limit": 1, "startkey": first, "endkey": last, "inclusive_end": False}
-            rows = _decoded(await self._query(self.rollup_database, "_all_docs", query, 1), _IdRows).rows
+            answer = await self._query(self.rollup_database, "_all_docs", query, 1)
+            rows = _decoded(answer, _Rows[dict[str, Any]]).rows
             if not rows:
                 return found
             found.append(unquote(rows[0]["id"].split("/")[2]))
@@ -284,7 +264,7 @@ class SourceReader:
         keys = {"startkey": rollup_id(series, width, first), "endkey": rollup_id(series, width, ceil(end))}
         query = {"include_docs": True, "inclusive_end": False, **keys}
         answer = await self._query(database, "_all_docs", query, int((end - first) // WIDTHS[width]) + 1)
-        return [row.doc for row in _decoded(answer, _RollupRows).rows]
+        return [row.doc for row in _decoded(answer, _Rows[_RollupRow]).rows]
 
     async def pages(
         self,

@@ -13,10 +13,10 @@ from growd.bus.errors import InvalidValueError
 from growd.store.history.buckets import Buckets
 from growd.store.history.cache import SeriesKey
 from growd.store.history.coverage import FINEST
+from growd.store.history.events import breaks_of, events_of
 from growd.store.history.grid import Grid
 from growd.store.history.history import CATEGORIES, check_size
 from growd.store.history.known_series import KnownSeries, database_of, known_series, together
-from growd.store.history.reading_events import breaks_of, events_of
 from growd.store.history.series_reader import SeriesReader
 from growd.variables import VARIABLES, similar_variable
 

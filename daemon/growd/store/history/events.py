@@ -1,15 +1,20 @@
-"""The events of an environment: faults, interlocks, recipes, notes, restarts and stops."""
+"""Reads the events of a range, and the times at which measured values became unknown."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-if TYPE_CHECKING:
-    from growd.store.exporting.source import ExportedPoint
+from growd.bus.messages import Quality
+from growd.store.exporting.source import Series
+from growd.store.history.known_series import MARKS, database_of, together
 
-MARKS: Final = {"recipe_start": "started", "recipe_end": "ended"}
-"""Desired points with the id of a recipe, and what happened to it."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from growd.store.exporting.source import ExportedPoint, PointSource, SourceReader
+    from growd.store.history.grid import Grid
+    from growd.store.history.known_series import KnownSeries
 
 KINDS: Final = (
     "calibration",
@@ -26,10 +31,58 @@ KINDS: Final = (
 )
 """The kinds of events that growd records. Other programs may use others."""
 
+MOST_EVENTS: Final = 1_000
+MOST_KINDS: Final = 50  # that other programs use
+MOST_BREAKS: Final = 1_000  # of a variable
+_STEPS: Final = (100, 300, MOST_EVENTS + 1)  # events of each kind: more only of those that may need them
+_WIDE_S: Final = 3_600
+_FEW_BREAKS: Final = 100  # in buckets of `_WIDE_S` and more, which are as wide as most gaps
 _BY: Final = re.compile(r" \(by (.+)\)\Z")  # as the recipe runner writes it
 
 
-def as_event(point: ExportedPoint) -> dict[str, Any]:
+async def events_of(
+    reader: SourceReader, source: PointSource, environment: str, known: KnownSeries, grid: Grid
+) -> tuple[list[dict[str, Any]], bool]:
+    """The newest events of the range, in their order, and whether there are more."""
+    others = sorted({*known.by_category["event"]} - {*KINDS})  # the first of a kind is in the next answer
+    kinds = [*KINDS, *others[:MOST_KINDS]]
+    places = [*(("event", kind) for kind in kinds), *(("desired", mark) for mark in MARKS)]
+    series = [
+        Series((environment, category, kind), {}, database_of(source, category)) for category, kind in places
+    ]
+    read: list[list[ExportedPoint]] = [[] for _ in series]
+    lacking = [*range(len(series))]
+    for most in _STEPS:
+        more = [reader.newest(series[n], grid.start, grid.end, most) for n in lacking]
+        for n, some in zip(lacking, await together(more), strict=True):
+            read[n] = some
+        times = sorted(point.timestamp for some in read for point in some if point.timestamp < grid.end)
+        oldest = times[-MOST_EVENTS - 1] if len(times) > MOST_EVENTS else 0.0
+        lacking = [n for n in lacking if len(read[n]) == most and read[n][-1].timestamp >= oldest]
+    inside = (point for some in read for point in some if point.timestamp < grid.end)
+    points = sorted(inside, key=lambda point: point.timestamp)
+    is_truncated = len(points) > MOST_EVENTS or len(others) > MOST_KINDS
+    return [_as_event(point) for point in points[-MOST_EVENTS:]], is_truncated
+
+
+async def breaks_of(
+    reader: SourceReader, source: PointSource, environment: str, variables: Sequence[str], grid: Grid
+) -> dict[str, dict[str, list[float]]]:
+    """The newest times at which measured values became unknown, or known again, by variable, oldest first."""
+    most = MOST_BREAKS if grid.width < _WIDE_S else _FEW_BREAKS
+
+    async def read(variable: str) -> dict[str, list[float]]:
+        series = Series((environment, "quality", variable), {}, source.events)
+        points = await reader.newest(series, grid.start, grid.end, most)
+        times: dict[str, list[float]] = {"breaks": [], "resumes": []}
+        for point in reversed(points):
+            times["resumes" if point.value == Quality.OK else "breaks"].append(point.timestamp)
+        return times
+
+    return dict(zip(variables, await together([read(variable) for variable in variables]), strict=True))
+
+
+def _as_event(point: ExportedPoint) -> dict[str, Any]:
     """An event of the answer; `source` and `by` are empty if they are unknown. Some have `details`."""
     kind, source, message = point.variable, "", str(point.value)
     if kind in MARKS:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from growd.store.history.events import MARKS
 from growd.store.history.history import CATEGORIES
 from growd.store.rollups.document import RETIRED
 
@@ -16,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
     from growd.store.exporting.source import PointSource, SourceReader
+
+MARKS: Final = {"recipe_start": "started", "recipe_end": "ended"}
+"""Desired points with the id of a recipe, and what happened to it."""
 
 _STORED: Final = (*CATEGORIES, "event", "quality")
 

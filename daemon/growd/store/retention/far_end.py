@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from growd.store.errors import CouchRefusedError
-from growd.store.replication_documents import configured_jobs, id_prefix
+from growd.store.replication_documents import checkpoint_of, configured_jobs, id_prefix, info_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,16 +58,11 @@ class FarEnd:
     async def _checkpoint(self, job: ReplicationJob) -> Any:
         """The sequence up to which the far end has all, None if it is unknown."""
         report = await self._couch.scheduled(job.id) or {}
-        info = report.get("info")
-        info = info if isinstance(info, dict) else {}
+        info = info_of(report)
         known = info.get("checkpointed_source_seq")
         if known is None:
             known = info.get("through_seq")  # the embedded database has no other
-        name = str(report.get("id") or "").partition("+")[0]
-        if known is not None or not name:
-            return known
-        stored = await self._couch.get(job.local, f"_local/{name}") or {}
-        return stored.get("source_last_seq", stored.get("last_seq"))
+        return await checkpoint_of(self._couch, job, report) if known is None else known
 
     async def _refuse_others(self, database: str) -> None:
         """Raise `UnconfirmedError` if somebody else's replication copies deletions of `database`."""

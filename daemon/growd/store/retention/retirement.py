@@ -9,9 +9,10 @@ from growd.store.retention.far_end import UnconfirmedError
 from growd.store.rollups.document import RollupSeries, rollup_id, span_of
 from growd.store.rollups.rolled import is_retired_once_sealed, rolled_point
 from growd.store.rollups.writing import HOUR_WIDTH
+from growd.store.view_pages import keys_below, pages
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from growd.runtime.pauses import Pace
     from growd.store.couch import Document
@@ -32,7 +33,6 @@ _PURGED_AT_ONCE: Final = 100  # CouchDB's limit, [purge] max_document_id_number
 _SOUGHT_AT_ONCE: Final = 20
 _BY_SERIES: Final = "by_variable"
 _BY_TIME: Final = "by_timestamp"
-_LAST: Final[dict[str, Any]] = {}  # after all texts and numbers in the order of a view
 _PURGING: Final = "_local/growd-retiring"
 
 
@@ -101,7 +101,7 @@ class Retirement:
         """
         number = self._sealed_until = 0
         batch: dict[str, Document] = {}
-        async for environment in self._environments():
+        async for (environment,) in self._keys_below():
             start, end = [environment, day], [environment, day + DAY_S]
             async for rows in self._pages(_BY_TIME, start, end, self._batch):
                 batch |= {row["id"]: row["value"] for row in rows if self._is_retired(row["value"])}
@@ -142,7 +142,7 @@ class Retirement:
         await self._rollups.seal(day + DAY_S)
         # before the first deletion: the rollups are complete, and the points soon are not
         until = max(self._feed.state.retired_until, day + DAY_S)
-        await self._rollups.update(self._feed, retired_until=until)
+        await self._rollups.note_retired(self._feed, until)
         self._sealed_until = day + DAY_S
 
     async def _note(self, ids: list[str]) -> None:
@@ -153,29 +153,19 @@ class Retirement:
         """Purge tombstones that the index has left: purging rows of an index costs it 25 times as much."""
         if not tombstones:
             return
-        await self._view(_BY_SERIES, limit=1)
+        await self._couch.view(self.database, self._design, _BY_SERIES, reduce=False, limit=1)
         items = list(tombstones.items())
         for first in range(0, len(items), _PURGED_AT_ONCE):
             part = items[first : first + _PURGED_AT_ONCE]
             await self._couch.purge(self.database, {each: [revision] for each, revision in part})
 
-    async def _environments(self) -> AsyncIterator[str]:
-        """The environments that have points: a request for each, since a reduced view may read all rows."""
-        place: list[Any] = []
-        while rows := await self._view(_BY_SERIES, startkey=place, limit=1):
-            environment = rows[0]["key"][0]
-            yield environment
-            place = [environment, _LAST]
+    def _keys_below(self, *prefix: str) -> AsyncGenerator[list[str]]:
+        return keys_below(self._couch, self.database, self._design, prefix)
 
     async def _all_series(self) -> AsyncIterator[RollupSeries]:
-        """The series of the category, found in the same way."""
-        async for environment in self._environments():
-            place: list[Any] = [environment, self._category]
-            end = [*place, _LAST]
-            while rows := await self._view(_BY_SERIES, startkey=place, endkey=end, limit=1):
-                series = RollupSeries(*rows[0]["key"][:3])
-                yield series
-                place = [*series, _LAST]
+        async for (environment,) in self._keys_below():
+            async for key in self._keys_below(environment, self._category):
+                yield RollupSeries(*key)
 
     async def _oldest(self, series: RollupSeries, before: float) -> float:
         """The time of the oldest point to delete of a series, infinity if there is none before `before`."""
@@ -187,21 +177,13 @@ class Retirement:
             self._passed[series] = rows[-1]["key"][-1]
         return math.inf
 
-    async def _pages(
+    def _pages(
         self, view: str, start: list[Any], end: list[Any], limit: int
-    ) -> AsyncIterator[list[Document]]:
+    ) -> AsyncGenerator[list[Document]]:
         """The rows of a view from `start` to before `end`; some may be deleted meanwhile."""
-        place: dict[str, Any] = {"startkey": start}
-        last = None
-        is_more = True
-        while is_more:
-            rows = await self._view(view, **place, endkey=end, inclusive_end=False, limit=limit)
-            is_more = len(rows) == limit
-            rows = [row for row in rows if row["id"] != last]
-            if rows:
-                last = rows[-1]["id"]
-                place = {"startkey": rows[-1]["key"], "startkey_docid": last}
-                yield rows
+        query = {"startkey": start, "endkey": end, "inclusive_end": False}
+        query |= {"reduce": False} if view == _BY_SERIES else {}
+        return pages(self._couch, self.database, self._design, view, limit, **query)
 
     def _is_retired(self, point: Document) -> bool:
         if not is_retired_once_sealed(point, is_event=self._is_event):
@@ -212,10 +194,6 @@ class Retirement:
         rolled = rolled_point(point, is_event=self._is_event)
         assert rolled is not None  # noqa: S101  batches have only points that are rolled up
         return rolled
-
-    async def _view(self, view: str, **query: Any) -> list[Document]:
-        query |= {"reduce": False} if view == _BY_SERIES else {}
-        return await self._couch.view(self.database, self._design, view, **query)
 
 
 def _hour(point: RolledPoint) -> str:

@@ -7,9 +7,7 @@ import contextlib
 import math
 import secrets
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Final
 
 from growd.runtime.pauses import Pace
 from growd.store.errors import (
@@ -57,30 +55,24 @@ class DatabaseFeed:
 
     def __init__(
         self,
-        couch: Couch,
         writer: RollupWriter,
-        *,
-        database: str,
-        rollups: str,
         name: str,
-        is_event: bool,
         now: Callable[[], float],
         delay: Callable[[], float],
         pace: Pace,
-        on_progress: Callable[..., None],
     ) -> None:
-        self.database = database
+        self.database = writer.points
+        self.on_progress: Callable[..., None] = lambda **_: None
+        """Called when changes were read, and with `is_written` when rollups were written, which is saved."""
         self.changes_left = 0
         self.is_known = False
         self.state = RollupState(id=f"_local/growd-{name}")
-        self._couch = couch
+        self._couch = writer.couch
         self._writer = writer
-        self._rollups = rollups
-        self._is_event = is_event
+        self._rollups = writer.rollups
         self._now = now
         self._delay = delay
         self._pace = pace
-        self._on_progress = on_progress
         self._batches = 0  # that were computed since the state was saved
         self._pending = Pending()
         self.earliest = math.inf
@@ -112,7 +104,7 @@ class DatabaseFeed:
             raise CouchConflictError(self.state.id)
         self.state.rev = revision
         if self._batches:
-            self._on_progress(is_written=True)
+            self.on_progress(is_written=True)
         self._batches = 0
 
     async def catch_up(self) -> None:
@@ -137,7 +129,6 @@ class DatabaseFeed:
             await self._pace.rest()
         await self._compute(now, delay)
         self.state.looked_at = now
-        self.state.complete_until = {str(width): span_of(width, max(0.0, now - delay)) for width in WIDTHS}
         await self.save()
 
     async def lacking(self, points: Iterable[RolledPoint]) -> set[str]:
@@ -177,7 +168,6 @@ class DatabaseFeed:
         now = await self._changes("now", 1)
         self.state.seq, self.state.resume_at = None, now["last_seq"]
         self.state.database = identity
-        self.state.complete_until = {}
         self._pending.clear(HOUR_WIDTH)
 
     async def _follow_page(self) -> bool:
@@ -201,7 +191,7 @@ class DatabaseFeed:
         state.seq, self._limit = answer["last_seq"], _CHANGES
         self.changes_left = int(answer.get("pending") or 0)
         if rows:
-            self._on_progress(is_written=False)
+            self.on_progress(is_written=False)
         if late:
             state.late = await self._writer.with_late(late)
             await self.save()
@@ -219,7 +209,7 @@ class DatabaseFeed:
         is_deleted = bool(row.get("deleted"))
         is_new = not is_deleted and all(change["rev"].startswith("1-") for change in row["changes"])
         document = row.get("doc")
-        point = None if is_deleted or not document else rolled_point(document, is_event=self._is_event)
+        point = None if is_deleted or not document else rolled_point(document, is_event=self._writer.is_event)
         late = None
         if point is not None:
             self.earliest = min(self.earliest, point.time)
@@ -290,25 +280,12 @@ class RollupFeed:
         pace: Pace | None = None,
     ) -> None:
         self.pace = pace or Pace()
-        self.on_progress: Callable[..., None] = lambda **_: None
-        """Called when changes were read, and with `is_written` when rollups were written, which is saved."""
 
         def feed(database: str, name: str, *, is_event: bool) -> DatabaseFeed:
             writer = RollupWriter(
                 couch, points=database, rollups=names.rollups, design=design, is_event=is_event
             )
-            return DatabaseFeed(
-                couch,
-                writer,
-                database=database,
-                rollups=names.rollups,
-                name=name,
-                is_event=is_event,
-                now=now,
-                delay=delay,
-                pace=self.pace,
-                on_progress=lambda **options: self.on_progress(**options),  # noqa: PLW0108  it is set later
-            )
+            return DatabaseFeed(writer, name, now, delay, self.pace)
 
         self.points = feed(names.points, "points", is_event=False)
         self.events = feed(names.events, "events", is_event=True)
@@ -340,10 +317,10 @@ class RollupFeed:
             await self.points.seal(until)
             await self.events.seal(until)
 
-    async def update(self, feed: DatabaseFeed, **members: Any) -> None:
-        """Set `retired_until` or `retention` of the state of `points` or `events`, and save it."""
+    async def note_retired(self, feed: DatabaseFeed, until: int) -> None:
+        """Set `retired_until` of the state of `points` or `events`, and save it."""
         async with self._turn():
-            feed.state = msgspec.structs.replace(feed.state, **members)
+            feed.state.retired_until = until
             await feed.save()
 
     @contextlib.asynccontextmanager

@@ -23,9 +23,8 @@ class RollupState(msgspec.Struct, kw_only=True, omit_defaults=True):
     None before the first. While the whole database is read, `resume_at` is where to go on afterwards.
     `database` identifies the database (`_local/growd-rollups` there). `pending` has the spans to compute, by
     width and series (`Pending`). All five-minute documents before `sealed_until` are sealed; `late` are
-    sealed documents with late points that are being written. `complete_until` is the time, by width, before
-    which the documents have all points that the database had at `looked_at`. Raw points before
-    `retired_until` have been retired. `retention` belongs to the retirement.
+    sealed documents with late points that are being written. The documents have all points that the database
+    had at `looked_at`. Raw points before `retired_until` have been retired.
     """
 
     id: str = msgspec.field(name="_id")
@@ -36,10 +35,8 @@ class RollupState(msgspec.Struct, kw_only=True, omit_defaults=True):
     pending: dict[str, dict[str, list[int]]] = {}
     sealed_until: int = 0
     late: list[dict[str, Any]] = []
-    complete_until: dict[str, int] = {}
     looked_at: float = 0.0
     retired_until: int = 0
-    retention: dict[str, Any] = {}
 
     @classmethod
     def of_document(cls, document: dict[str, Any]) -> RollupState:

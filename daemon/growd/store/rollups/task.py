@@ -67,7 +67,7 @@ class RollupTask:
             _log, "rollups wait for the database", "rollups are written again", shown_after=_FAILURES
         )
         self.work = DatabaseWork(bus.clock, self._look, self._fault, first_s=FIRST_S)
-        feed.on_progress = self._progressed
+        feed.points.on_progress = feed.events.on_progress = self._progressed
         self.node = bus.node("rollups")
         self.node.describe("rollups", lambda: plain(self.status()))
         self.node.describe("problems", self._problems)

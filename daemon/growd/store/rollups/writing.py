@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from growd.store.errors import CouchConflictError, RollupError
 from growd.store.rollups.arithmetic import RollupBuilder, coarser, with_late_points
 from growd.store.rollups.document import WIDTHS, rollup_id, rollup_of, series_of, series_text, span_of
 from growd.store.rollups.rolled import rolled_point
+from growd.store.view_pages import pages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -36,11 +37,11 @@ class RollupWriter:
     """
 
     def __init__(self, couch: Couch, *, points: str, rollups: str, design: str, is_event: bool) -> None:
-        self._couch = couch
-        self._points = points
-        self._rollups = rollups
+        self.couch = couch
+        self.points = points
+        self.rollups = rollups
+        self.is_event = is_event
         self._design = design
-        self._is_event = is_event
 
     async def compute(self, width: int, spans: Sequence[tuple[RollupSeries, int]]) -> None:
         """Compute the documents of these spans, and write those that have changed.
@@ -48,7 +49,7 @@ class RollupWriter:
         Sealed documents stay as they are, and a document without points is deleted.
         """
         ids = [rollup_id(series, width, start) for series, start in spans]
-        known = await self._couch.documents(self._rollups, ids)
+        known = await self.couch.documents(self.rollups, ids)
         changed: list[Document] = []
         for series, group in groupby(spans, key=lambda span: span[0]):
             for run in _runs([start for _, start in group], WIDTHS[width]):
@@ -64,7 +65,7 @@ class RollupWriter:
         for series, time, value in points:
             added.setdefault((series, span_of(HOUR_WIDTH, time)), []).append((time, value))
         ids = [rollup_id(series, HOUR_WIDTH, start) for series, start in added]
-        known = await self._couch.documents(self._rollups, ids)
+        known = await self.couch.documents(self.rollups, ids)
         documents = []
         for one, ((series, start), values) in zip(ids, added.items(), strict=True):
             rollup = with_late_points(series, start, rollup_of(known.get(one)), values)
@@ -77,7 +78,7 @@ class RollupWriter:
         numbers: Counter[str] = Counter()
         for series, time, value in points:
             numbers[rollup_id(series, HOUR_WIDTH, span_of(HOUR_WIDTH, time))] += value is not None
-        known = await self._couch.documents(self._rollups, list(numbers))
+        known = await self.couch.documents(self.rollups, list(numbers))
         found = {one: rollup_of(known.get(one)) for one in numbers}
         return {
             one
@@ -89,7 +90,7 @@ class RollupWriter:
         """Write documents; with `again` they may have been written before, and a conflict is no error."""
         if not documents:
             return
-        outcomes = await self._couch.bulk_docs(self._rollups, documents)
+        outcomes = await self.couch.bulk_docs(self.rollups, documents)
         for document_id, outcome in outcomes.items():
             if outcome.get("error") == "conflict":
                 if not again:
@@ -100,10 +101,10 @@ class RollupWriter:
 
     async def series(self) -> list[RollupSeries]:
         """The series of this database that have rollups, each found by a small request."""
-        categories = ("commanded",) if self._is_event else ("measured", "desired")
+        categories = ("commanded",) if self.is_event else ("measured", "desired")
         found: list[RollupSeries] = []
         after = ""
-        while rows := await self._couch.all_docs(self._rollups, startkey=after, limit=1):
+        while rows := await self.couch.all_docs(self.rollups, startkey=after, limit=1):
             one = series_of(rows[0]["id"])
             if one is not None and rows[0]["id"].startswith(series_text(one) + "/"):
                 found += [one] if one.category in categories else []
@@ -155,30 +156,22 @@ class RollupWriter:
     async def _points_of(
         self, series: RollupSeries, start: int, end: int
     ) -> AsyncGenerator[list[RolledPoint]]:
-        """The points from `start` to before `end` in the order of time, page by page.
-
-        A page begins at the last row of the page before: it may be deleted meanwhile.
-        """
-        query: dict[str, Any] = {"startkey": [*series, start], "endkey": [*series, end]}
-        last = ""
-        while True:
-            rows = await self._couch.view(
-                self._points,
-                self._design,
-                "by_variable",
-                reduce=False,
-                inclusive_end=False,
-                limit=_ROWS,
-                **query,
-            )
-            new = rows[1:] if rows and rows[0]["id"] == last else rows
-            points = (rolled_point(row["value"], is_event=self._is_event) for row in new)
+        """The points from `start` to before `end` in the order of time, page by page."""
+        found = pages(
+            self.couch,
+            self.points,
+            self._design,
+            "by_variable",
+            _ROWS,
+            startkey=[*series, start],
+            endkey=[*series, end],
+            reduce=False,
+            inclusive_end=False,
+        )
+        async for rows in found:
+            points = (rolled_point(row["value"], is_event=self.is_event) for row in rows)
             # another name may be the same text for the collation of the view
             yield [point for point in points if point is not None and point.series == series]
-            if len(rows) < _ROWS:
-                return
-            last = rows[-1]["id"]
-            query |= {"startkey": rows[-1]["key"], "startkey_docid": last}
 
     async def _rollups_of(
         self, series: RollupSeries, width: int, start: int, end: int
@@ -186,8 +179,8 @@ class RollupWriter:
         """The documents of a width from `start` to before `end`, page by page."""
         after, last = rollup_id(series, width, start), rollup_id(series, width, end)
         while True:
-            rows = await self._couch.all_docs(
-                self._rollups,
+            rows = await self.couch.all_docs(
+                self.rollups,
                 include_docs=True,
                 startkey=after,
                 endkey=last,
@@ -206,8 +199,8 @@ class RollupWriter:
         end = rollup_id(series, HOUR_WIDTH, high * span)
         while low < high:
             middle = (low + high) // 2
-            rows = await self._couch.all_docs(
-                self._rollups,
+            rows = await self.couch.all_docs(
+                self.rollups,
                 include_docs=True,
                 startkey=rollup_id(series, HOUR_WIDTH, middle * span),
                 endkey=end,
