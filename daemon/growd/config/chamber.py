@@ -247,9 +247,14 @@ class Chamber:
         return tuple(self.outputs_by_path.values())
 
     @cached_property
+    def all_by_path(self) -> dict[OptionPath, Output]:
+        """All outputs, with the channels of the lamp that are an [[output]], by their places in the file."""
+        return self.outputs_by_path | self.channels_by_path
+
+    @cached_property
     def all_outputs(self) -> tuple[Output, ...]:
         """All outputs, with the channels of the lamp that are an [[output]]."""
-        return (*self.outputs, *self.channels_by_path.values())
+        return tuple(self.all_by_path.values())
 
     def outputs_of(self, *classes: OutputClass) -> tuple[Output, ...]:
         """The outputs of these classes, in their order."""
@@ -285,6 +290,10 @@ class Chamber:
     def loop_options(self, variable: str) -> LoopOptions:
         """How a variable is controlled."""
         return self.options.control.get(variable) or LoopOptions()
+
+    def loop_method(self, variable: str) -> str:
+        """By which law a variable is controlled."""
+        return self.loop_options(variable).method or loop_kind(variable).method
 
     @cached_property
     def controls_illuminance(self) -> bool:
