@@ -12,14 +12,13 @@ from growd.config import (
     Light,
     Output,
     Sensor,
-    refuse,
 )
 from growd.config.alerts import AlertOptions
 from growd.config.conditions import Condition
 from growd.config.device_checks import device_inconsistencies
 from growd.config.doubts import DOUBTS
 from growd.variables import hysteresis_of_band
-from growd.wiring.config_checks import check_config
+from support.refusals import check_config
 
 AIR = Sensor(name="air", kind="scd30")
 HEATER = Output(name="heater", pin=17, variable="air_heater")
@@ -30,7 +29,7 @@ WARM = Condition(name="warm", outputs=("fan",), variable="air_temperature", abov
 def refused(*conditions, outputs=(HEATER, FAN), light=None):
     config = Config(sensor=(AIR,), output=outputs, condition=conditions, light=light or Light(enabled=False))
     with pytest.raises(ConfigError) as caught:
-        refuse(list(device_inconsistencies(config)))
+        check_config(config)
     return str(caught.value)
 
 

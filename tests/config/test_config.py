@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.config import Config, ConfigError, Sensor, load, refuse
-from growd.config.device_checks import device_inconsistencies
+from growd.config import Config, ConfigError, Sensor, load
 from growd.wiring.config_checks import DEVICE_CHECKS
 from growd_drivers.pins import MAXIMUM_SOFTWARE_PWM_HZ
+from support.refusals import check_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -207,7 +207,7 @@ def test_the_pins_of_a_sensor_with_a_serial_line_are_taken(file: Path, sensor: s
 def test_two_sensors_at_one_port_are_refused(others: str):
     sensors = [Sensor(name=n, kind="mhz19", port=p) for n, p in (("a", "/dev/serial0"), ("b", others))]
     with pytest.raises(ConfigError, match=r"\[sensor\] port: . and . are both at /dev/serial0"):
-        refuse(device_inconsistencies(Config(sensor=tuple(sensors))))
+        check_config(Config(sensor=tuple(sensors)))
 
 
 def test_a_file_without_a_lamp_has_none(file: Path):

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from growd.bus import Bus
 from growd.bus.messages import Quality
-from growd.config import Config, ConfigError, Light, Output, Sensor, StorageRuleOptions, Store, refuse
-from growd.config.device_checks import device_inconsistencies
+from growd.config import Config, ConfigError, Light, Output, Sensor, StorageRuleOptions, Store
 from growd.runtime.clock import RealClock
 from growd.status.status_node import StatusNode
 from growd.wiring.chamber import AllChambers
@@ -20,6 +19,7 @@ from growd_hwsim.faults import Fault
 from support.clock import ManualClock
 from support.machine import SleepingTime, simulated
 from support.memory import ShortMemory
+from support.refusals import check_config
 from support.rig import Rig, rigged
 from support.running import running
 from support.waiting import until
@@ -240,7 +240,7 @@ class TestSeveralSensorsOfOneVariable:
 )
 def test_variables_that_no_sensor_measures_are_refused(config: Config, words: str):
     with pytest.raises(ConfigError, match=re.escape(words)):
-        refuse(device_inconsistencies(config))
+        check_config(config)
 
 
 async def test_the_status_has_each_line_once_and_the_limits_of_the_interlocks():

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from growd.bus.messages import Quality
-from growd.config import Config, ConfigError, Output, Sensor, refuse
-from growd.config.device_checks import device_conflicts, device_inconsistencies
+from growd.config import Config, ConfigError, Output, Sensor
 from growd_hwsim.faults import Fault
+from support.refusals import check_config
 from support.rig import rigged
 
 DOOR = Sensor(name="door", kind="gpio", pin=17, variable="door_open")
@@ -19,7 +19,7 @@ WATCH = Sensor(name="fan_contact", kind="gpio", pin=27, confirms="exhaust")
 def findings(*sensors: Sensor, relays: tuple[Output, ...] = ()) -> str:
     config = Config(sensor=sensors, output=relays)
     with pytest.raises(ConfigError) as caught:
-        refuse([*device_conflicts(config), *device_inconsistencies(config)])
+        check_config(config)
     return str(caught.value)
 
 

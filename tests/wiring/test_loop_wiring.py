@@ -111,14 +111,8 @@ def test_starts_of_mechanical_contacts_are_a_cycle_apart(variable, how, cycle_s)
     bus = Bus(ManualClock())
     (chamber,) = chambers_of(config)
     declare_topics(config, bus)
-    node = output_controller(
-        chamber,
-        bus,
-        variable,
-        [output],
-        FreshAir(bus, chamber.environment),
-        pumps=pumps_of(chamber, lambda: 0.0),
-    ).node
+    pumps = pumps_of(chamber, lambda: 0.0)
+    node = output_controller(chamber, bus, [output], FreshAir(bus, chamber.environment), pumps).node
     assert bus.parameters.get(f"{node.name}/minimum_cycle") == cycle_s
     assert output.starts_rated == (None if how.get("kind") == "ssr" else 100_000)
 

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from growd.bus.messages import Quality
-from growd.config import Config, ConfigError, Output, Sensor, refuse
-from growd.config.device_checks import device_inconsistencies
+from growd.config import Config, ConfigError, Output, Sensor
 from growd.config.mqtt import Mqtt
 from growd.wiring.receivers import value_in
+from support.refusals import check_config
 from support.rig import Rig, rigged
 
 TANK = Sensor(
@@ -222,5 +222,5 @@ async def test_scale_and_offset_make_the_unit_of_the_variable():
 def test_options_that_do_not_fit_are_named(sensor, mqtt, reason):
     chosen = {"name": "tank", "kind": "mqtt", "variable": "water_temperature"} | sensor
     with pytest.raises(ConfigError) as caught:
-        refuse(device_inconsistencies(Config(sensor=(Sensor(**chosen),), mqtt=mqtt)))
+        check_config(Config(sensor=(Sensor(**chosen),), mqtt=mqtt))
     assert reason in str(caught.value)

@@ -102,10 +102,10 @@ def faults_of_cameras(config: Config) -> Iterator[Finding]:
         yield Finding(("photos", "keep_days"), reason)
     taken: dict[str, str] = {}  # cameras by what only one can use
     for environment, options in config.chambers().items():
-        devices = {"light", *(each.name for each in (*options.sensor, *options.output))}
+        sensors, outputs = ({each.name for each in part} for part in (options.sensor, options.output))
         for number, camera in enumerate(options.camera):
             place = (*config.path(environment, "camera"), number)
-            if camera.name in devices:
+            if camera.name in {"light"} | sensors | outputs:
                 yield Finding((*place, "name"), f"{camera.name} is the name of another device")
             if camera.kind in {"rpicam", "v4l2"}:
                 user = taken.setdefault(camera.place, camera.name)

@@ -256,6 +256,14 @@ class Chamber:
         """All outputs, with the channels of the lamp that are an [[output]]."""
         return tuple(self.all_by_path.values())
 
+    @cached_property
+    def by_own_variable(self) -> dict[str, list[Output]]:
+        """All outputs but the lamp, by their own variables."""
+        found: dict[str, list[Output]] = {}
+        for output in self.outputs:
+            found.setdefault(output.own_variable, []).append(output)
+        return found
+
     def outputs_of(self, *classes: OutputClass) -> tuple[Output, ...]:
         """The outputs of these classes, in their order."""
         return tuple(each for each in self.outputs if each.is_a(*classes))

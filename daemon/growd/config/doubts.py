@@ -162,14 +162,13 @@ def _busy_lines(config: Config, _: Source) -> Iterator[Finding]:
     reads: dict[str, list[tuple[float, OptionPath, Sensor]]] = {}
     for chamber in chambers_of(config):
         for number, sensor in enumerate(chamber.options.sensor):
-            share = SENSOR_KINDS[sensor.kind].read_s / sensor.interval_s
-            if share > 0:
-                path = chamber.path("sensor", number, "interval_s")
-                reads.setdefault(sensor.line, []).append((share, path, sensor))
+            path, read_s = chamber.path("sensor", number, "interval_s"), SENSOR_KINDS[sensor.kind].read_s
+            if read_s > 0:
+                reads.setdefault(sensor.line, []).append((read_s / sensor.interval_s, path, sensor))
     for line, slow in reads.items():
         share = sum(each for each, _, _ in slow)
         if share > _MOST_OF_A_BUS:
-            _, path, sensor = max(slow, key=lambda each: each[0])
+            path, sensor = max(slow, key=lambda each: each[0])[1:]
             reason = (
                 f"a reading of {sensor.name} takes {SENSOR_KINDS[sensor.kind].read_s:g} s, and the slow "
                 f"sensors on {line} take {share:.0%} of its time; set their interval_s to 10 or more"

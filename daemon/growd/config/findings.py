@@ -123,9 +123,3 @@ def once(path: OptionPath, option: str, values: Sequence[object]) -> Iterator[Fi
     for number, value in enumerate(values):
         if value in values[:number]:
             yield Finding((*path, number, option), f"{value} is given {values.count(value)} times")
-
-
-def refuse(findings: Iterable[Finding]) -> None:
-    """Raise `ConfigError` if there are findings."""
-    if sentences := [finding.sentence for finding in findings]:
-        raise ConfigError(*sentences)
