@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from growd.config.outputs import CONTACT_STARTS, IN_THE_NETWORK, ON_A_PIN
 from growd.control.actuation import Actuator, OutputActuator, SwitchActuator
@@ -78,7 +78,7 @@ class ChamberOutputs:
         self.counters = OutputCounters(common.bus, chamber.environment, rated, common.memory, flows)
         self._flows = flows
         self._actuators: list[Actuator] = []
-        self._devices: list[tuple[Worker, OutputDevice[Any]]] = []
+        self._devices: list[tuple[Worker, OutputDevice]] = []
 
     def actuators(self, interlocks: Interlocks) -> list[Actuator]:
         """New actuators, which ask `interlocks` before they write."""
@@ -147,7 +147,7 @@ class ChamberOutputs:
             dosed=self._dosed(output),
         )
 
-    def _worker(self, name: str, devices: Iterable[OutputDevice[Any]], line: str = "") -> Worker:
+    def _worker(self, name: str, devices: Iterable[OutputDevice], line: str = "") -> Worker:
         """One thread per output, so that a hanging output blocks no other; on a bus or line its thread.
 
         All pins have one thread, since the keeper of pins answers in time. No bus or line has a name as an
@@ -174,7 +174,7 @@ class ChamberOutputs:
 
         return DoseAccounts(self._bus, self._chamber.environment)
 
-    async def _close(self, worker: Worker, device: OutputDevice[Any]) -> None:
+    async def _close(self, worker: Worker, device: OutputDevice) -> None:
         try:
             async with asyncio.timeout(DEVICE_CLOSE_S):
                 await worker.run(device.close)
