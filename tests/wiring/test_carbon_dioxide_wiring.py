@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from growd.bus import Bus
-from growd.config import Config, ConfigError, InterlockOptions, Light, Output, Sensor, Simulator, load
+from growd.config import Config, InterlockOptions, Light, Output, Sensor
 from growd.config.loops import LoopOptions
 from growd.status.status_node import StatusNode
 from growd.wiring.chamber import AllChambers
@@ -50,18 +50,6 @@ async def test_its_parameters_are_those_of_the_configuration():
     assert f"{CO2}/autotune" in bus.services.names()
 
 
-async def test_gains_that_were_never_tuned_are_a_warning_on_real_hardware():
-    config = Config(output=(VALVE,))
-    simulated_bus, _ = await control_of(config)
-    assert "problems" not in simulated_bus.find_node(CO2).details()
-    bus, _ = await control_of(replace(config, simulator=Simulator(enabled=False)))
-    (problem,) = bus.find_node(CO2).details()["problems"]
-    assert f"call the service {CO2}/autotune" in problem["text"]
-    assert not problem.get("is_failure")
-    await bus.parameters.set(f"{CO2}/kp", 0.01)
-    assert bus.find_node(CO2).details()["problems"] == []
-
-
 @pytest.mark.parametrize(
     "config",
     [
@@ -75,23 +63,6 @@ async def test_without_a_sensor_or_a_valve_switches_follow_their_own_set_points(
     assert CO2 not in parts
     assert f"{CO2}/autotune" not in bus.services.names()
     assert not any("minimum_on" in name for name in bus.parameters.names())
-
-
-@pytest.mark.parametrize(
-    ("setting", "words"),
-    [
-        ("control.air_carbon_dioxide.method=fuzzy", r"\[control.air_carbon_dioxide\] method"),
-        ("control.air_carbon_dioxide.kp=-1", r"\[control.air_carbon_dioxide\] kp"),
-        ("control.air_carbon_dioxide.gain=1", r"\[control.air_carbon_dioxide\] gain: unknown option"),
-        (
-            "chamber.shelf_2.control.air_carbon_dioxide.ti_s=0",
-            r"\[chamber.shelf_2.control.air_carbon_dioxide\] ti_s",
-        ),
-    ],
-)
-def test_a_number_out_of_its_range_is_refused_with_its_place(setting, words):
-    with pytest.raises(ConfigError, match=words):
-        load(None, (setting,))
 
 
 @pytest.mark.long

@@ -117,25 +117,6 @@ def test_starts_of_mechanical_contacts_are_a_cycle_apart(variable, how, cycle_s)
     assert output.starts_rated == (None if how.get("kind") == "ssr" else 100_000)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("[control.temperature]\nkp = 1\n", r"there is no such variable to control; did you mean air_temp"),
-        ("[control.air_heater]\nkp = 1\n", "there is no such variable to control"),
-        ("[control.air_temperature]\nkp = 1\n", "no output moves air_temperature"),
-        ("[control.water_temperature]\nkp = 1\n", "no sensor measures water_temperature"),
-        ("[control.light_illuminance]\nkp = 1\n", r"controlled by the section \[light\]"),
-        ("[control.air_temperature]\nkp = -1\n", "kp"),
-        ("[control.air_temperature]\nmethod = 'fuzzy'\n", "method"),
-    ],
-)
-def test_a_section_that_controls_nothing_is_refused(tmp_path, text, words):
-    file = tmp_path / "growd.toml"
-    file.write_text(text)
-    with pytest.raises(ConfigError, match=words):
-        load(file)
-
-
 def test_doses_need_the_flow_of_their_pumps_and_no_feed_forward(tmp_path, said):
     sensor = "[[sensor]]\nname = 'ph'\nkind = 'topic'\nvariable = 'water_potential_hydrogen'\n"
     output = "[[output]]\nname = 'acid'\nvariable = 'auxiliary_1'\npin = 5\ndirection = 'lowers'\n"

@@ -89,9 +89,9 @@ def at(path: OptionPath, faults: Iterable[Fault]) -> Iterator[Finding]:
 
 
 def did_you_mean(variable: str) -> str:
-    """The end of a sentence about an unknown variable, "" if none is like it."""
+    """The end of a sentence about an unknown variable, "" if no other is like it."""
     meant = similar_variable(variable)
-    return f"; did you mean {meant}?" if meant else ""
+    return f"; did you mean {meant}?" if meant not in ("", variable) else ""
 
 
 def of_other_kinds(
