@@ -222,24 +222,6 @@ async def test_the_lamp_is_dark_when_the_program_has_ended(tmp_path: Path, machi
     assert app.shutdown_errors == []
 
 
-async def test_a_tsl2591_that_is_configured_is_read(tmp_path: Path, machines: list[SimulatedHardware]):
-    sensor = Sensor(name="lux", kind="tsl2591", bus=3)
-    async with serving(offline_app(replace(load(None, SETTINGS), sensor=(sensor,)), tmp_path)) as client:
-        async with client.post("topic/environment_1/desired/light_illuminance", json=[8_000]) as answer:
-            assert answer.status == 200
-        lux = await streamed(client, "environment_1/raw/light_illuminance", above=5_000)
-        chamber = machines[0].chamber.illuminance_lux()
-        async with client.get("node/environment_1/samplers/lux") as answer:
-            assert (await answer.json())["pubs"] == [
-                "environment_1/diagnostics/lux",
-                "environment_1/diagnostics/lux/counters",
-                "environment_1/events",
-                "environment_1/raw/light_illuminance",
-            ]
-    assert lux == pytest.approx(chamber, rel=0.1)
-    assert machines[0].sensor("tsl2591").written
-
-
 async def test_an_mhz19_that_is_configured_is_read_and_asked_over_http(
     tmp_path: Path, machines: list[SimulatedHardware]
 ):
@@ -480,32 +462,6 @@ async def injected(client: aiohttp.ClientSession, fault: dict[str, Any]) -> str:
         return str((await answer.json())["message"])
 
 
-async def test_the_scd30_is_set_as_configured_and_asked_over_http(
-    tmp_path: Path, machines: list[SimulatedHardware]
-):
-    file = tmp_path / "growd.toml"
-    file.write_text(
-        "[[sensor]]\nname = 'air'\nkind = 'scd30'\naltitude_m = 540\n"
-        "temperature_offset_degc = 1.5\nself_calibration = true\n"
-    )
-    config = await asyncio.to_thread(load, file, (*SETTINGS, "simulator.speed=50"))
-    calibrate = "service/environment_1/samplers/air/calibrate"
-    async with serving(offline_app(config, tmp_path / "data")) as client:
-        await streamed(client, "environment_1/raw/air_carbon_dioxide", above=0)
-        chip = machines[0].sensor("scd30")
-        assert chip.memory.altitude_m == 540
-        assert (chip.memory.temperature_offset, chip.memory.self_calibration) == (150, 1)
-
-        async with client.get(calibrate) as answer:
-            assert (await answer.json())["args"] == ["reference"]
-        async with client.post(calibrate, json={"reference": 1500}) as answer:
-            assert "air must measure for 120 s without a gap" in (await answer.json())["message"]
-        async with client.post(calibrate, json=[2001]) as answer:
-            assert answer.status == 400
-            assert "reference must be a whole number from 400 to 2000 ppm" in (await answer.json())["ERROR"]
-        assert chip.memory.forced_recalibration_ppm == 400
-
-
 RELAYS = (
     Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", active="low", needs=""),
     Output(name="fan", pin=24, variable="air_flush_on", safe="on"),
@@ -579,25 +535,6 @@ async def test_outputs_are_safe_before_parts_end(
         await switched(client, "valve", 1)
         assert not machines[0].pins.high(23)
     assert seen == [1]
-
-
-@pytest.mark.long
-async def test_a_set_point_of_co2_opens_the_valve_until_it_is_reached_and_stops_the_fan(
-    with_relays: Callable[..., App],
-):
-    async with serving(with_relays("simulator.speed=50")) as client:
-        await heard(client, "environment_1/measured/air_carbon_dioxide", lambda message: message["value"])
-        assert await post(client, "environment_1/desired/air_carbon_dioxide", 800) == 200
-        await switched(client, "valve", 1)
-        await switched(client, "fan", 0)
-        async with client.post("service/environment_1/controllers/air_carbon_dioxide/autotune") as response:
-            answer = await response.json()
-            assert not answer["success"]
-            assert "set point" in answer["message"]
-        async with client.get("param/environment_1/controllers/air_carbon_dioxide/kp") as response:
-            assert response.status == 200
-        await heard(client, "environment_1/measured/air_carbon_dioxide", lambda m: (m["value"] or 0) > 750)
-        await heard(client, "environment_1/commanded/air_carbon_dioxide", lambda m: (m["value"] or 1) < 0.2)
 
 
 REFUSED = """
