@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from growd.config import ConfigError, Output, load
 from growd.config.doubts import DOUBTS
 from growd.config.outputs import REPEAT_S
-from growd.wiring.outputs import place_of_output
 
 AIR = '[[sensor]]\nname = "air"\nkind = "scd30"\n'
 HEATING = '[[output]]\nname = "heater"\ndrives = ["air_temperature"]\n'
@@ -177,8 +176,3 @@ def test_the_timer_of_a_tasmota_device_makes_no_output_safe_that_is_safe_when_on
     on = replace(fan, safe="on")
     assert (on.has_timer, on.lease.renewed_s) == (False, REPEAT_S)
     assert replace(on, protocol="shelly_gen2").has_timer
-
-
-def test_the_place_of_an_output_has_no_token():
-    fan = Output(name="fan", kind="http", variable="air_flush_on", url_on="http://fan/on?key=s3cr3t")
-    assert place_of_output(fan) == "device at http://fan/on"

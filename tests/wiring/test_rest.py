@@ -10,7 +10,6 @@ import sqlite3
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-import aiohttp
 import msgspec
 import pytest
 
@@ -393,11 +392,9 @@ def test_pins_of_the_pwm_chip_are_made_safe_by_it(
 
 async def opened(pins: LastingPins, program: Program) -> None:
     """Open the valve by hand, as its pin shows."""
-    url = f"{program.api}/topic/environment_1/commanded/air_carbon_dioxide_valve_on"
-    async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(PATIENCE_S):
         while pins.levels()[23] != 0:
-            async with session.post(url, json=[1]) as answer:
-                assert answer.status == 200, await answer.text()
+            await program.ask("POST", "topic/environment_1/commanded/air_carbon_dioxide_valve_on", [1])
             await asyncio.sleep(0.1)
 
 
