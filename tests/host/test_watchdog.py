@@ -31,7 +31,6 @@ from support.running import running
 from support.service_manager import Manager, Notified, managed
 
 if TYPE_CHECKING:
-
     from support.database import DatabaseServer
 
 FREEZING = str(Path(__file__).parents[1] / "support" / "freezing.py")

@@ -224,13 +224,13 @@ class Chamber:
     @cached_property
     def pwm_pins(self) -> dict[int, tuple[int, str]]:
         """The pins with hardware PWM, each with the number of its PWM chip and the name of its user."""
-        light = self.light
-        lamp = light.channel if light.hardware_pwm and not light.switched else ()
-        pins = {each.pin: (light.pwm_chip, each.name) for each in lamp if each.pin in PWM_PINS}
-        for each in self.all_outputs:
-            if each.kind == "hardware_pwm" and each.pin in PWM_PINS:
-                pins[each.pin] = (each.pwm_chip, each.name)
-        return pins
+        lamp = ((each.pin, self.light.hardware_chip, each.name) for each in self.light.channel)
+        outputs = ((each.pin, each.hardware_chip, each.name) for each in self.all_outputs)
+        return {
+            pin: (chip, name)
+            for pin, chip, name in (*lamp, *outputs)
+            if chip is not None and pin is not None and pin in PWM_PINS
+        }
 
     @cached_property
     def outputs_by_path(self) -> dict[OptionPath, Output]:

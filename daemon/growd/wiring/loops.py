@@ -42,7 +42,7 @@ def loop_controller(
 ) -> LoopController:
     """The controller of one variable."""
     lowering = [each for each in chamber.drivers_of(variable) if not each.moved[variable]]
-    only_fans = bool(lowering) and all(map(_exchanges_air, lowering))
+    only_fans = bool(lowering) and all(each.is_a(OutputClass.FAN) for each in lowering)
     return LoopController(
         bus,
         chamber.environment,
@@ -101,8 +101,9 @@ def output_controller(
     """The controller of the outputs of one own variable."""
     first = outputs[0]
     on_s, off_s = switching_of(chamber, first.own_variable)
+    is_fan = first.is_a(OutputClass.FAN)
     demands = [
-        Demand(each, first.moved[each], partial(air.helps, each) if _exchanges_air(first) else _always)
+        Demand(each, first.moved[each], partial(air.helps, each) if is_fan else lambda: True)
         for each in chamber.loops
         if each in first.moved
     ]
@@ -200,11 +201,7 @@ def _has_pumps(chamber: Chamber, variable: str, *, raises: bool) -> bool:
 
 def _share(output: Output, pumps: Pumps) -> Callable[[float, float], float]:
     """The level, or the share of time, for a set point of the own variable: in ml/h for a pump."""
-    return pumps.flows[output.name].share if output.unit == "ml/h" else _as_it_is
-
-
-def _as_it_is(level: float, _shortest_s: float) -> float:
-    return level
+    return pumps.flows[output.name].share if output.unit == "ml/h" else lambda level, _: level
 
 
 def _with_gain(usual: Gains, kp: float | None) -> Gains | None:
@@ -236,11 +233,3 @@ def _remedy(chamber: Chamber, variable: str) -> str:
     if chamber.loop_method(variable) != "dose" or is_given:
         return ""
     return f"set ml_per_unit_litre or lowering_ml_per_unit_litre in [control.{variable}]"
-
-
-def _exchanges_air(output: Output) -> bool:
-    return output.is_a(OutputClass.FAN)
-
-
-def _always() -> bool:
-    return True

@@ -148,7 +148,7 @@ def lamp_channel(hardware: Hardware, light: config.Light, channel: config.Channe
             minimum_duty=light.minimum_duty,
             gamma=light.gamma,
             active_high=not light.inverted,
-            pwm_chip=light.pwm_chip if light.hardware_pwm and not light.switched else None,
+            pwm_chip=light.hardware_chip,
         ),
     )
 
@@ -170,7 +170,7 @@ def _on_pin(hardware: Hardware, output: config.Output) -> PinOutput:
         minimum_duty=output.minimum_duty,
         active_high=output.active == "high",
         safe_on=output.safe == "on",
-        pwm_chip=output.pwm_chip if output.kind == "hardware_pwm" else None,
+        pwm_chip=output.hardware_chip,
     )
 
 
