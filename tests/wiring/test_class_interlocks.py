@@ -8,7 +8,7 @@ from growd.config import Chamber, Config, Output, Sensor
 from growd.control.interlocks.base import SensorReadings
 from growd.output_roles import ROLES, OutputClass, Role
 from growd.variables import SHARES, VARIABLES, Variable
-from growd.wiring.interlock_inputs import InterlockInputs
+from growd.wiring.interlocks import InterlockInputs
 from growd.wiring.output_interlocks import OutputInterlocks
 from growd.wiring.pumps import pumps_of
 

@@ -22,8 +22,8 @@ from growd.control.topics import declare_environment
 from growd.recipes.interpreter import check
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
-from growd.wiring.core import Core
 from growd.wiring.recipes import recipe_runners
+from growd.wiring.store import Core
 from support.clock import ManualClock
 from support.refusals import check_config
 from support.running import running

@@ -36,7 +36,6 @@ from growd.store.points import PointMaker
 from growd.wiring.alerts import alerting
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics, describe_chambers, time_zone_name
-from growd.wiring.core import Core
 from growd.wiring.database import configured_database, configured_replicator, read_cloud_access
 from growd.wiring.hardware import chosen_clock, opened_hardware, speed_of
 from growd.wiring.http import serving
@@ -47,7 +46,7 @@ from growd.wiring.reload import Reloader, has_terminal
 from growd.wiring.rest import keep_run
 from growd.wiring.retention import configured_retention, configured_rollups
 from growd.wiring.runs import figure_keeper, figure_points
-from growd.wiring.store import RELOADABLE, Storage
+from growd.wiring.store import RELOADABLE, Core, Storage
 from growd_drivers.errors import DriverError
 from growd_drivers.pins import kept_pins
 from growd_hwsim.errors import SimulationError

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from growd.config import Config, Replication
     from growd.store.exporting.source import PointSource
     from growd.store.replication import ReplicationTrust
-    from growd.wiring.core import Core
+    from growd.wiring.store import Core
 
 
 def configured_database(config: Config, data: Path, owner: tuple[int, int] | None = None) -> Database:

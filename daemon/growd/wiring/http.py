@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from growd.server.tls import Certificate
     from growd.status.status_node import StatusNode
     from growd.store.history.history import History
-    from growd.wiring.core import Core
     from growd.wiring.reload import Reloader
+    from growd.wiring.store import Core
 
 
 class Served(NamedTuple):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from growd.config.conditions import Condition
     from growd.control.interlocks.base import Interlock
     from growd.control.interlocks.on_times import OnTimes
-    from growd.wiring.interlock_inputs import InterlockInputs
+    from growd.wiring.interlocks import InterlockInputs
 
 _NO_LIMIT_S: Final = 86_400.0
 _REST_S: Final = 60.0

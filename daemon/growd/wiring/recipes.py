@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Chamber, Config
     from growd.recipes.run import Journal
-    from growd.wiring.core import Core
+    from growd.wiring.store import Core
 
 
 def recipe_runners(

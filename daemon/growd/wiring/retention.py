@@ -14,7 +14,7 @@ from growd.store.rollups.task import RollupTask
 
 if TYPE_CHECKING:
     from growd.runtime.pauses import Pace
-    from growd.wiring.core import Core
+    from growd.wiring.store import Core
 
 _SENDING_S: Final = 60.0  # of a batch
 

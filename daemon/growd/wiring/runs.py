@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from growd.runs.figures import Rating
     from growd.runs.run_figures import FigurePoints
     from growd.store.couch import Document
-    from growd.wiring.core import Core
+    from growd.wiring.store import Core
 
 
 @contextlib.asynccontextmanager

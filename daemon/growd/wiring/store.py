@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import counted
@@ -22,6 +23,7 @@ from growd.store.store_node import StoreNode
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from zoneinfo import ZoneInfo
 
     from growd import config
     from growd.bus import Bus
@@ -46,6 +48,24 @@ DRAIN_S: Final = 0.5  # how long to send the last points at the end
 _ENDED_WELL: Final = "ended_well"
 _HAD_DATABASE: Final = "had_database"  # the database of points existed or was made
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Core:
+    """The configuration, the bus and the store. Days begin in `zone` (None: local)."""
+
+    present: Callable[[], Config]
+    """Returns the configuration as it is in force, also after a reload."""
+    bus: Bus
+    local: LocalStore
+    database: Database
+    storage: Storage
+    zone: ZoneInfo | None
+
+    @property
+    def config(self) -> Config:
+        """The configuration in force."""
+        return self.present()
 
 
 class Storage:

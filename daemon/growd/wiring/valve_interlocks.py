@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from growd.control.interlocks.base import Interlock
     from growd.control.interlocks.node import Interlocks
     from growd.runtime.clock import Clock
-    from growd.wiring.interlock_inputs import InterlockInputs
+    from growd.wiring.interlocks import InterlockInputs
 
 _LEAST_PPM: Final = 150.0
 """Plants in light seldom leave less. A sensor that reads a tenth of 1000 ppm does."""
