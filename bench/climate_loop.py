@@ -36,9 +36,8 @@ from growd.variables import (
 )
 from growd.wiring.chambers_node import declare_topics
 from growd.wiring.interlocks import interlocks_of
-from growd.wiring.loops import can_tune, loop_controller, output_controller
+from growd.wiring.loops import autotuner, can_tune, loop_controller, output_controller
 from growd.wiring.pumps import pumps_of
-from growd.wiring.tuning import autotuner
 from growd_hwsim.chamber import SimulatedChamber
 
 if TYPE_CHECKING:
@@ -203,12 +202,9 @@ class ClimateLoop:
     def _controllers(self) -> list[Part]:
         air = FreshAir(self.bus, ENVIRONMENT)
         lamp = LampShare(self.bus, ENVIRONMENT, self.config.lamp_mix)
-        by_variable: dict[str, list[Output]] = {}
-        for output in self.config.outputs:
-            by_variable.setdefault(output.own_variable, []).append(output)
         made: list[Part] = [
-            output_controller(self.config, self.bus, variable, outputs, air, pumps=self._pumps)
-            for variable, outputs in by_variable.items()
+            output_controller(self.config, self.bus, outputs, air, self._pumps)
+            for outputs in self.config.by_own_variable.values()
         ]
         for variable in self.config.loops:
             self.controllers[variable] = loop_controller(

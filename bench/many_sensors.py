@@ -34,7 +34,7 @@ from growd.bus import Bus
 from growd.bus.fields import Field, Kind
 from growd.bus.params import Parameters
 from growd.bus.services import SUCCESS
-from growd.config import Config, Environment, Light, Sensor, refuse
+from growd.config import Config, Environment, Light, Sensor
 from growd.config.device_checks import device_inconsistencies
 from growd.control.health import State
 from growd.device_kinds import SENSOR_KINDS
@@ -89,7 +89,8 @@ class ClockOfChips(RealClock):
 def configured(arguments: argparse.Namespace) -> Config:
     sensors = tuple(_sensors(arguments.sensors, arguments.buses, arguments.kinds, arguments.interval))
     config = Config(environment=Environment(id=ENVIRONMENT), sensor=sensors, light=Light(enabled=False))
-    refuse(device_inconsistencies(config))
+    if faults := [each.sentence for each in device_inconsistencies(config)]:
+        raise SystemExit("\n".join(faults))
     return config
 
 

@@ -17,7 +17,7 @@ from growd.runtime.event_loop import run_on_loop
 from growd.runtime.simulated_clock import SimulatedClock
 from growd.server.errors import CertificateError
 from growd.server.tls import read_pair
-from growd.wiring.alert_channels import read_address
+from growd.wiring.alerts import read_address
 from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
 from growd.wiring.files import read_credentials, read_trust
 from growd.wiring.hardware import broker_running, open_configured

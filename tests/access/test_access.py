@@ -65,7 +65,7 @@ class TestDecision:
     )
     def test_on_the_loopback_nothing_is_to_be_decided(self, host):
         assert load(None, (f"http.host={host}",)).http.access == ""
-        assert what_is_open(host, is_embedded=True) == ""
+        assert what_is_open(Config(http=Http(host=host))) == ""
 
     @pytest.mark.parametrize(
         "host",

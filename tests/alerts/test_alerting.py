@@ -17,11 +17,11 @@ from growd.control.topics import declare_environment
 from growd.status.status_node import StatusNode
 from growd.store.local import LocalStore
 from growd.wiring.alerts import Alerting, alerting
-from growd.wiring.config_checks import check_config
 from support.checkout import ROOT
 from support.clock import ManualClock
 from support.mail import address_file, mail_server
 from support.program import PATIENCE_S
+from support.refusals import check_config
 from support.status import told
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from growd.config import Config, ConfigError
 from growd.config.alerts import Notify
 from growd.host.mqtt import Broker, MqttLink
 from growd.runtime.clock import RealClock
-from growd.wiring.alert_channels import read_channels
+from growd.wiring.alerts import read_channels
 from support.broker import broker, listening
 from support.waiting import PATIENCE_S
 

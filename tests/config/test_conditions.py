@@ -12,62 +12,48 @@ from growd.config import (
     Light,
     Output,
     Sensor,
-    refuse,
 )
 from growd.config.alerts import AlertOptions
 from growd.config.conditions import Condition
 from growd.config.device_checks import device_inconsistencies
 from growd.config.doubts import DOUBTS
 from growd.variables import hysteresis_of_band
-from growd.wiring.config_checks import check_config
+from support.refusals import check_config
 
 AIR = Sensor(name="air", kind="scd30")
 HEATER = Output(name="heater", pin=17, variable="air_heater")
-FAN = Output(name="fan", pin=18, variable="air_flush_on")
+FAN = Output(name="fan", pin=22, variable="air_flush_on")
 WARM = Condition(name="warm", outputs=("fan",), variable="air_temperature", above=30.0)
 
 
-def refused(*conditions, outputs=(HEATER, FAN), light=None):
-    config = Config(sensor=(AIR,), output=outputs, condition=conditions, light=light or Light(enabled=False))
-    with pytest.raises(ConfigError) as caught:
-        refuse(list(device_inconsistencies(config)))
-    return str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"below": 20.0}, "needs one of above, below and on, not above and below"),
-        ({"above": None}, "needs one of above, below and on, not none"),
-        ({"outputs": ("pump",)}, "there is no output pump; there is heater, fan"),
-        ({"outputs": ("heater",), "hold": "on"}, "heater is a heater, which a condition can only hold off"),
-        ({"variable": "air_temprature"}, "did you mean air_temperature?"),
-        ({"variable": "water_level"}, "no sensor measures water_level"),
-        ({"variable": "air_cooler"}, "there is no output for air_cooler"),
-        ({"above": 300.0}, "above: 300 is beyond the range of air_temperature"),
-        ({"above": None, "below": -300.0}, "below: -300 is beyond the range of air_temperature"),
-    ],
+REFUSED = (
+    {"below": 20.0},
+    {"above": None},
+    {"outputs": ("pump",)},
+    {"outputs": ("heater",), "hold": "on"},
+    {"outputs": ("light",), "hold": "on"},
+    {"variable": "air_temprature"},
+    {"variable": "water_level"},
+    {"variable": "air_cooler"},
+    {"above": 300.0},
+    {"above": None, "below": -300.0},
 )
-def test_a_condition_that_cannot_work_is_refused(change, sentence):
-    assert sentence in refused(replace(WARM, **change))
+
+
+def test_a_condition_that_cannot_work_is_refused(said):
+    lamp = Config(sensor=(AIR,), output=(HEATER, FAN), light=Light())
+    for change in REFUSED:
+        with said.raises(ConfigError):
+            check_config(replace(lamp, condition=(replace(WARM, **change),)))
+    with said.raises(ConfigError):
+        check_config(replace(lamp, condition=(WARM, replace(WARM, above=32.0))))
 
 
 @pytest.mark.parametrize("limit", [{"above": 300.0}, {"below": -300.0}])
-def test_an_alert_that_no_reading_can_start_is_refused(limit):
+def test_an_alert_that_no_reading_can_start_is_refused(limit, said):
     alert = AlertOptions(name="warm", kind="out_of_band", variable="air_temperature", **limit)
-    (option,) = limit
-    with pytest.raises(ConfigError, match=rf"\[alert\] {option}: warm: -?300 is beyond the range"):
+    with said.raises(ConfigError):
         check_config(Config(sensor=(AIR,), alert=(alert,)))
-
-
-def test_the_lamp_is_held_off_only():
-    assert "the lamp can be held off only" in refused(
-        replace(WARM, outputs=("light",), hold="on"), light=Light()
-    )
-
-
-def test_two_conditions_have_two_names():
-    assert "warm is the name of another condition" in refused(WARM, replace(WARM, above=32.0))
 
 
 @pytest.mark.parametrize(
@@ -84,14 +70,9 @@ def test_a_condition_on_what_is_known_is_valid(condition):
     assert list(device_inconsistencies(config)) == []
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"longest_on_s": 10.0, "minimum_on_s": 60.0}, "10 is below minimum_on_s, 60"),
-    ],
-)
-def test_limits_of_an_output_that_do_not_go_together_are_refused(options, sentence):
-    assert sentence in refused(outputs=(replace(HEATER, **options), FAN))
+def test_limits_of_an_output_that_do_not_go_together_are_refused(said):
+    with said.raises(ConfigError):
+        check_config(Config(sensor=(AIR,), output=(replace(HEATER, longest_on_s=10.0, minimum_on_s=60.0),)))
 
 
 @pytest.mark.parametrize("variable", ["air_heater", "auxiliary_1"])

@@ -20,10 +20,10 @@ from growd.control.interlocks.on_times import OnTimes
 from growd.output_roles import ROLES
 from growd.status.status_node import StatusNode
 from growd.variables import VALVE
-from growd.wiring.config_checks import check_config
 from growd_cli.status_table import report
 from growd_hwsim.faults import Fault
 from support.memory import ShortMemory
+from support.refusals import check_config
 from support.stage import stage, with_events
 from support.status import told
 

@@ -174,14 +174,47 @@ EZO_AMOUNTS: Final = {
 
 
 # fmt: off
+def bus_rows(kind: str, output: str, again_s: float = AGAIN_S) -> tuple[Row, ...]:
+    """A chip on the I2C bus that does not answer as the bus demands."""
+    return (
+        Row("absent",    kind, FAILED, _FAULT, NOTHING, output, FAILS_S,     again_s, _GONE),
+        Row("nak",       kind, FAILED, _FAULT, NOTHING, output, FAILS_S,     again_s, _GONE),
+        Row("bus_error", kind, FAILED, _FAULT, NOTHING, output, FAILS_S,     again_s, _BROKEN),
+        Row("timeout",   kind, FAILED, _FAULT, NOTHING, output, TIMES_OUT_S, again_s, _HELD),
+        Row("hang",      kind, FAILED, _FAULT, NOTHING, output, HANGS_S,     again_s, _HANGS),
+    )
+
+
+def crc_rows(kind: str, output: str, again_s: float = AGAIN_S) -> tuple[Row, ...]:
+    """A chip whose answers have checksums."""
+    kinds = ("bad_crc", "wrong_order")
+    return tuple(Row(each, kind, FAILED, _FAULT, NOTHING, output, FAILS_S, again_s, _CRC) for each in kinds)
+
+
+def air_rows(kind: str, noise: float, drift: float) -> tuple[Row, ...]:
+    """A sensor of temperature and humidity, which alone holds no output back."""
+    return (
+        Row("frozen",    kind, FAILED, _FAULT, NOTHING, "open", FROZEN_S, AGAIN_S, _NEW),
+        Row("saturated", kind, FAILED, _FAULT, NOTHING, "open", FAILS_S,  AGAIN_S, _ABSURD),
+        Row("noise",     kind, OK,     _OK,    TRUTH,   "open", FAILS_S,  FIRST_S, probability=0.03,
+            amount=noise),
+        Row("drift",     kind, OK,     _OK,    LIE,     "open", FAILS_S,  LAG_S, amount=drift),
+    )
+
+
+ON_I2C: Final = (
+    ("scd30", "shut"), ("bh1750", "open loop"), ("tsl2591", "open loop"), ("i2c-1", "shut"),
+    ("as7341", "open"), ("scd4x", "shut", SLOW_S), ("sht3x", "open"), ("sht4x", "open"), ("bme280", "open"),
+    ("ads1115", "open"),
+)
+WITH_CRC: Final = (("scd30", "shut"), ("scd4x", "shut", SLOW_S), ("sht3x", "open"), ("sht4x", "open"))
+OF_AIR: Final = (("sht3x", 20.0, 60.0), ("sht4x", 20.0, 60.0), ("bme280", 60_000.0, 200_000.0))
+
+
 def ezo_rows(kind: str, noise: float, drift: float) -> tuple[Row, ...]:
     """A circuit in the water. One that repeats its value cannot be told from one in steady water."""
     return (
-        Row("absent",    kind, FAILED, _FAULT, NOTHING, "open", FAILS_S,     AGAIN_S, _GONE),
-        Row("nak",       kind, FAILED, _FAULT, NOTHING, "open", FAILS_S,     AGAIN_S, _GONE),
-        Row("bus_error", kind, FAILED, _FAULT, NOTHING, "open", FAILS_S,     AGAIN_S, _BROKEN),
-        Row("timeout",   kind, FAILED, _FAULT, NOTHING, "open", TIMES_OUT_S, AGAIN_S, _HELD),
-        Row("hang",      kind, FAILED, _FAULT, NOTHING, "open", HANGS_S,     AGAIN_S, _HANGS),
+        *bus_rows(kind, "open"),
         Row("frozen",    kind, OK,     _OK,    TRUTH,   "open", FAILS_S,     FIRST_S),
         Row("noise",     kind, OK,     _OK,    TRUTH,   "open", FAILS_S,     FIRST_S, amount=noise),
         Row("drift",     kind, OK,     _OK,    LIE,     "open", FAILS_S,     LAG_S, amount=drift),
@@ -191,37 +224,16 @@ def ezo_rows(kind: str, noise: float, drift: float) -> tuple[Row, ...]:
 
 TABLE: Final = (
     #    kind          device    state    quality stored   output       told_s       recovers_s    words
-    Row("absent",      "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _GONE),
-    Row("absent",      "bh1750",  FAILED, _FAULT, NOTHING, "open loop", FAILS_S,     AGAIN_S,      _GONE),
-    Row("absent",      "tsl2591", FAILED, _FAULT, NOTHING, "open loop", FAILS_S,     AGAIN_S,      _GONE),
+    *(row for each in ON_I2C for row in bus_rows(*each)),
     Row("absent",      "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _GONE),
     Row("absent",      "mhz16",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _GONE),
-    Row("absent",      "i2c-1",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _GONE),
-    Row("nak",         "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _GONE),
-    Row("nak",         "bh1750",  FAILED, _FAULT, NOTHING, "open loop", FAILS_S,     AGAIN_S,      _GONE),
-    Row("nak",         "tsl2591", FAILED, _FAULT, NOTHING, "open loop", FAILS_S,     AGAIN_S,      _GONE),
-    Row("nak",         "i2c-1",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _GONE),
-    Row("bus_error",   "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _BROKEN),
-    Row("bus_error",   "bh1750",  FAILED, _FAULT, NOTHING, "open loop", FAILS_S,     AGAIN_S,      _BROKEN),
-    Row("bus_error",   "tsl2591", FAILED, _FAULT, NOTHING, "open loop", FAILS_S,     AGAIN_S,      _BROKEN),
-    Row("bus_error",   "i2c-1",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _BROKEN),
-    Row("timeout",     "scd30",   FAILED, _FAULT, NOTHING, "shut",      TIMES_OUT_S, AGAIN_S,      _HELD),
-    Row("timeout",     "bh1750",  FAILED, _FAULT, NOTHING, "open loop", TIMES_OUT_S, AGAIN_S,      _HELD),
-    Row("timeout",     "tsl2591", FAILED, _FAULT, NOTHING, "open loop", TIMES_OUT_S, AGAIN_S,      _HELD),
-    Row("timeout",     "i2c-1",   FAILED, _FAULT, NOTHING, "shut",      TIMES_OUT_S, AGAIN_S,      _HELD),
     Row("stuck",       "i2c-1",   OK,     _OK,    TRUTH,   "open",      TIMES_OUT_S, FIRST_S,      _HELD),
-    Row("hang",        "scd30",   FAILED, _FAULT, NOTHING, "shut",      HANGS_S,     AGAIN_S,      _HANGS),
-    Row("hang",        "bh1750",  FAILED, _FAULT, NOTHING, "open loop", HANGS_S,     AGAIN_S,      _HANGS),
-    Row("hang",        "tsl2591", FAILED, _FAULT, NOTHING, "open loop", HANGS_S,     AGAIN_S,      _HANGS),
-    Row("hang",        "i2c-1",   FAILED, _FAULT, NOTHING, "shut",      HANGS_S,     AGAIN_S,      _HANGS),
     # Longer than its lease, and the lamp would go dark.
     Row("hang",        "gpio-12", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _SILENT,
         lasts_s=25.0),
     Row("hang",        "gpio-21", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _SILENT),
     Row("refused",     "gpio-12", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _BUSY),
     Row("refused",     "gpio-21", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _BUSY),
-    Row("bad_crc",     "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _CRC),
-    Row("wrong_order", "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _CRC),
     Row("short",       "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
     Row("short",       "mhz16",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
     # The driver reads on and finds the frame.
@@ -287,57 +299,17 @@ TABLE: Final = (
         lasts_s=120.0),
 
     # An SCD4x measures each 5 s. Sensors of temperature, humidity or PPFD alone hold no output back.
-    Row("absent", "as7341", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _GONE),
-    Row("nak", "as7341", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _GONE),
-    Row("bus_error", "as7341", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _BROKEN),
-    Row("timeout", "as7341", FAILED, _FAULT, NOTHING, "open", TIMES_OUT_S, AGAIN_S, _HELD),
-    Row("hang", "as7341", FAILED, _FAULT, NOTHING, "open", HANGS_S, AGAIN_S, _HANGS),
     Row("saturated", "as7341", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _FULL),
     Row("frozen", "as7341", OK, _OK, LIE, "open", FAILS_S, LAG_S),
     Row("noise", "as7341", OK, _OK, TRUTH, "open", LAG_S, FIRST_S, probability=0.03, amount=12_000.0),
     Row("drift", "as7341", OK, _OK, LIE, "open", FAILS_S, LAG_S, amount=60_000.0),
-    Row("absent", "scd4x", FAILED, _FAULT, NOTHING, "shut", FAILS_S, SLOW_S, _GONE),
-    Row("absent", "sht3x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _GONE),
-    Row("absent", "sht4x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _GONE),
-    Row("absent", "bme280", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _GONE),
-    Row("nak", "scd4x", FAILED, _FAULT, NOTHING, "shut", FAILS_S, SLOW_S, _GONE),
-    Row("nak", "sht3x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _GONE),
-    Row("nak", "sht4x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _GONE),
-    Row("nak", "bme280", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _GONE),
-    Row("bus_error", "scd4x", FAILED, _FAULT, NOTHING, "shut", FAILS_S, SLOW_S, _BROKEN),
-    Row("bus_error", "sht3x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _BROKEN),
-    Row("bus_error", "sht4x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _BROKEN),
-    Row("bus_error", "bme280", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _BROKEN),
-    Row("timeout", "scd4x", FAILED, _FAULT, NOTHING, "shut", TIMES_OUT_S, SLOW_S, _HELD),
-    Row("timeout", "sht3x", FAILED, _FAULT, NOTHING, "open", TIMES_OUT_S, AGAIN_S, _HELD),
-    Row("timeout", "sht4x", FAILED, _FAULT, NOTHING, "open", TIMES_OUT_S, AGAIN_S, _HELD),
-    Row("timeout", "bme280", FAILED, _FAULT, NOTHING, "open", TIMES_OUT_S, AGAIN_S, _HELD),
-    Row("hang", "scd4x", FAILED, _FAULT, NOTHING, "shut", HANGS_S, SLOW_S, _HANGS),
-    Row("hang", "sht3x", FAILED, _FAULT, NOTHING, "open", HANGS_S, AGAIN_S, _HANGS),
-    Row("hang", "sht4x", FAILED, _FAULT, NOTHING, "open", HANGS_S, AGAIN_S, _HANGS),
-    Row("hang", "bme280", FAILED, _FAULT, NOTHING, "open", HANGS_S, AGAIN_S, _HANGS),
-    Row("bad_crc", "scd4x", FAILED, _FAULT, NOTHING, "shut", FAILS_S, SLOW_S, _CRC),
-    Row("bad_crc", "sht3x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _CRC),
-    Row("bad_crc", "sht4x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _CRC),
-    Row("wrong_order", "scd4x", FAILED, _FAULT, NOTHING, "shut", FAILS_S, SLOW_S, _CRC),
-    Row("wrong_order", "sht3x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _CRC),
-    Row("wrong_order", "sht4x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _CRC),
     Row("frozen", "scd4x", FAILED, _FAULT, NOTHING, "shut", FROZEN_S + MEASURES_EVERY_S, SLOW_S, _NEW),
     Row("saturated", "scd4x", FAILED, _FAULT, NOTHING, "shut", SLOWLY_S, SLOW_S, _RANGE),
-    Row("frozen", "sht3x", FAILED, _FAULT, NOTHING, "open", FROZEN_S, AGAIN_S, _NEW),
-    Row("saturated", "sht3x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _ABSURD),
-    Row("frozen", "sht4x", FAILED, _FAULT, NOTHING, "open", FROZEN_S, AGAIN_S, _NEW),
-    Row("saturated", "sht4x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _ABSURD),
-    Row("frozen", "bme280", FAILED, _FAULT, NOTHING, "open", FROZEN_S, AGAIN_S, _NEW),
-    Row("saturated", "bme280", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _ABSURD),
     Row("noise", "scd4x", OK, _OK, TRUTH, "open", FAILS_S, FIRST_S, probability=0.03, amount=300.0),
     Row("drift", "scd4x", OK, _OK, LIE, "open", FAILS_S, 2 * LAG_S, amount=6_000.0),
-    Row("noise", "sht3x", OK, _OK, TRUTH, "open", FAILS_S, FIRST_S, probability=0.03, amount=20.0),
-    Row("drift", "sht3x", OK, _OK, LIE, "open", FAILS_S, LAG_S, amount=60.0),
-    Row("noise", "sht4x", OK, _OK, TRUTH, "open", FAILS_S, FIRST_S, probability=0.03, amount=20.0),
-    Row("drift", "sht4x", OK, _OK, LIE, "open", FAILS_S, LAG_S, amount=60.0),
-    Row("noise", "bme280", OK, _OK, TRUTH, "open", FAILS_S, FIRST_S, probability=0.03, amount=60_000.0),
-    Row("drift", "bme280", OK, _OK, LIE, "open", FAILS_S, LAG_S, amount=200_000.0),
+
+    *(row for each in OF_AIR for row in air_rows(*each)),
+    *(row for each in WITH_CRC for row in crc_rows(*each)),
 
     # An MH-Z16 behind an SC16IS750 bridge: silence may be a power cut, a failing bus is not.
     Row("absent",      BRIDGE,    FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _GONE),
@@ -372,11 +344,6 @@ TABLE: Final = (
     Row("saturated",   "ds18b20", FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,      _RANGE),
 
     # An ADS1115 with a sensor of soil moisture, 0.12 V of whose signal are 7.5 %.
-    Row("absent",      "ads1115", FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,      _GONE),
-    Row("nak",         "ads1115", FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,      _GONE),
-    Row("bus_error",   "ads1115", FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,      _BROKEN),
-    Row("timeout",     "ads1115", FAILED, _FAULT, NOTHING, "open",      TIMES_OUT_S, AGAIN_S,      _HELD),
-    Row("hang",        "ads1115", FAILED, _FAULT, NOTHING, "open",      HANGS_S,     AGAIN_S,      _HANGS),
     Row("frozen",      "ads1115", FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,     _STOPS),
     Row("noise",       "ads1115", OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S,
         probability=0.03, amount=20.0),

@@ -12,7 +12,7 @@ import aiomqtt
 import pytest
 
 from growd.bus import Bus
-from growd.config import Config, ConfigError, Simulator, load
+from growd.config import Config, Simulator
 from growd.config.mqtt import Mqtt
 from growd.host.mqtt import Broker, MqttLink
 from growd.runtime.clock import RealClock
@@ -234,20 +234,3 @@ async def test_without_a_broker_and_in_a_simulation_nothing_connects(config: Con
     async with mqtt_link(config, bus, "device") as link:
         assert link is None
         assert bus.node_names() == []
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ('password_file = "x"', "[mqtt] password_file: has no effect without a user"),
-        ('ca_file = "x"', '[mqtt] ca_file: has no effect without security = "tls"'),
-        ("port = 1883", "[mqtt] port: has no effect without a host"),
-    ],
-)
-def test_options_without_effect_are_refused(tmp_path: Path, text: str, reason: str):
-    file = tmp_path / "growd.toml"
-    host = "" if "port" in text else 'host = "broker"\n'
-    file.write_text(f"[mqtt]\n{host}{text}\n")
-    with pytest.raises(ConfigError) as caught:
-        load(file, environ={})
-    assert reason in str(caught.value)

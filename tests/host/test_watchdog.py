@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
 import pytest
 
 from growd.bus import Bus
@@ -26,15 +24,13 @@ from growd.store.recorder import Recorder
 from support.clock import ManualClock, Time
 from support.freezing import LOOPS
 from support.outbox import opened_at
-from support.program import PATIENCE_S, home_on, processes_that_name
+from support.program import PATIENCE_S, Program, home_on, processes_that_name
 from support.recipes import Chamber
 from support.rig import rigged
 from support.running import running
 from support.service_manager import Manager, Notified, managed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from support.database import DatabaseServer
 
 FREEZING = str(Path(__file__).parents[1] / "support" / "freezing.py")
@@ -316,35 +312,16 @@ def growd(data: Path, *options: str) -> tuple[str, ...]:
     return (sys.executable, FREEZING, *run, *options)
 
 
-async def address(manager: Manager) -> str:
+async def program_of(manager: Manager) -> Program:
     line = await manager.until_printed(r"page +http")
-    return f"{line.split()[1]}/_svc/api/0.0.1"
+    return Program(manager.process, line.split()[1], "")
 
 
-async def messages(session: aiohttp.ClientSession, url: str) -> AsyncIterator[Any]:
-    async with session.get(url) as response:
-        assert response.status == 200
-        async for line in response.content:
-            yield json.loads(line)
-
-
-async def until_lit(api: str, *, lit: bool) -> None:
+async def until_lit(program: Program, *, lit: bool) -> None:
     """Whether the lamp has its level, according to its actuator."""
-    async with asyncio.timeout(60), aiohttp.ClientSession() as session:
-        if lit:
-            url = f"{api}/topic/{ENV}/desired/light_illuminance"
-            async with session.post(url, json=[8000]) as response:
-                assert response.status == 200
-        async for message in messages(session, f"{api}/topic_stream/{ENV}/light_channels"):
-            if any(message["value"].values()) == lit:
-                return
-
-
-async def until_measured(api: str) -> None:
-    async with asyncio.timeout(60), aiohttp.ClientSession() as session:
-        async for message in messages(session, f"{api}/topic_stream/{ENV}/measured/air_carbon_dioxide"):
-            if message["quality"] == "ok":
-                return
+    if lit:
+        await program.ask("POST", f"topic/{ENV}/desired/light_illuminance", [8000])
+    await program.heard(f"{ENV}/light_channels", lambda message: any(message["value"].values()) == lit)
 
 
 @pytest.mark.watchdog
@@ -378,14 +355,14 @@ async def test_a_hung_growd_is_killed_with_its_database_and_restarted_with_safe_
     tmp_path: Path,
 ):
     async with managed(*growd(tmp_path), watchdog_s=WATCHDOG_S) as manager:
-        await until_lit(await address(manager), lit=True)
+        await until_lit(await program_of(manager), lit=True)
         manager.process.send_signal(signal.SIGUSR2)
         assert await manager.until_killed() == -signal.SIGABRT
 
         await manager.start()  # on the same data, with a database of its own
-        api = await address(manager)
-        await until_lit(api, lit=False)
-        await until_measured(api)
+        program = await program_of(manager)
+        await until_lit(program, lit=False)
+        await program.heard(f"{ENV}/measured/air_carbon_dioxide", lambda message: message["quality"] == "ok")
         await manager.until_printed("the embedded database listens")
         assert processes_that_name(tmp_path / "couchdb")
         manager.process.send_signal(signal.SIGSTOP)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
 import sys
 import uuid
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import aiohttp
@@ -22,7 +23,7 @@ from growd_cli.main import main
 from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
     from support.database import DatabaseServer
 
@@ -36,6 +37,8 @@ class Program:
     process: asyncio.subprocess.Process
     address: str
     printed: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The login of a client of the database."""
 
     @property
     def api(self) -> str:
@@ -49,6 +52,35 @@ class Program:
                     if answer.ok:
                         return
                 await asyncio.sleep(0.1)
+
+    async def ask(self, method: str, path: str, value: Any = None) -> Any:
+        """The answer in JSON to a request: of the API, or for a path that begins with / of the database."""
+        url = f"{self.address}{path}" if path.startswith("/") else f"{self.api}/{path}"
+        async with (
+            aiohttp.ClientSession(headers=self.headers) as session,
+            session.request(method, url, json=value) as answer,
+        ):
+            text = await answer.text()
+            assert answer.status < 300, f"{method} {path}: {answer.status} {text}"
+            return json.loads(text)
+
+    async def heard(self, topic: str, is_it: Callable[[Any], object] = lambda _: True) -> Any:
+        """The first message of a topic that is so."""
+        url = f"{self.api}/topic_stream/{topic}"
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            aiohttp.ClientSession() as session,
+            session.get(url) as messages,
+        ):
+            async for line in messages.content:
+                if is_it(message := json.loads(line)):
+                    return message
+        raise AssertionError(f"the stream of {topic} has ended")
+
+    async def documents(self, database: str) -> dict[str, Any]:
+        """The documents of a database by their ids, without design documents."""
+        answer = await self.ask("GET", f"/{database}/_all_docs?include_docs=true")
+        return {row["id"]: row["doc"] for row in answer["rows"] if not row["id"].startswith("_design")}
 
     async def end(self, number: signal.Signals) -> tuple[int, str]:
         """Send a signal; the exit status and the remaining output."""
@@ -74,10 +106,11 @@ async def started(
     *arguments: str,
     environment: Mapping[str, str] | None = None,
     inside: tuple[str, ...] = (),
+    headers: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Program]:
     """Start growd on a free port and wait for its greeting. Kills it at the end if it still runs.
 
-    `inside` is a command that runs another one, in its own process.
+    `inside` is a command that runs another one, in its own process; `headers` has the login at the database.
     """
     process = await asyncio.create_subprocess_exec(
         *inside, str(GROWD), "run", "--port", "0", "--data", str(data), *arguments,
@@ -91,7 +124,7 @@ async def started(
         printed = greeting.decode()
         found = re.search(r"page +(http://\S+)", printed)
         assert found, printed
-        yield Program(process, found[1], printed)
+        yield Program(process, found[1], printed, headers or {})
     finally:
         if process.returncode is None:
             process.kill()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import aiohttp
 import pytest
 from msgspec.structs import replace
 
@@ -18,11 +16,11 @@ from growd.wiring.actuators import ChamberOutputs
 from growd_cli.asking import status_of
 from growd_cli.options import DaemonOptions
 from growd_hwsim.faults import Fault
-from support.program import PATIENCE_S, Home, Program, home_on, started
+from support.program import Home, Program, home_on, started
 from support.rig import Rig, rigged
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from support.database import DatabaseServer
@@ -185,47 +183,13 @@ async def home(database_server: DatabaseServer) -> AsyncIterator[Home]:
         yield home
 
 
-class Client:
-    """An HTTP client of a running program."""
-
-    def __init__(self, session: aiohttp.ClientSession, program: Program) -> None:
-        self._session = session
-        self._program = program
-
-    async def call(self, method: str, path: str, **options: Any) -> Any:
-        async with self._session.request(method, f"{self._program.api}/{path}", **options) as response:
-            text = await response.text()
-            assert response.status == 200, f"{method} {path}: {response.status} {text}"
-            return json.loads(text)
-
-    async def until(self, topic: str, is_it: Callable[[float], bool]) -> float:
-        """The first value of a topic that matches."""
-        timeout = aiohttp.ClientTimeout(total=PATIENCE_S)
-        async with self._session.get(f"{self._program.api}/topic_stream/{topic}", timeout=timeout) as stream:
-            async for line in stream.content:
-                found = json.loads(line)["value"]
-                if found is not None and is_it(found):
-                    return float(found)
-        raise AssertionError(f"the stream of {topic} has ended")
-
-    async def recipes(self) -> dict[str, str]:
-        """The running recipe of each environment."""
-        return {
-            environment: (await self.call("GET", f"param/{environment}/current_recipe"))["result"]
-            for environment in (FIRST, SECOND)
-        }
+async def recipes(program: Program) -> dict[str, str]:
+    """The running recipe of each environment."""
+    return {name: (await program.ask("GET", f"param/{name}/current_recipe"))["result"] for name in LUX}
 
 
-def is_near(wanted: float) -> Callable[[float], bool]:
-    return lambda lux: abs(lux - wanted) < 0.15 * wanted
-
-
-async def put_recipes(session: aiohttp.ClientSession, program: Program, home: Home) -> None:
-    for environment, lux in LUX.items():
-        operations = [[0, "light_illuminance", lux], [1_000_000, "light_illuminance", 0]]
-        recipe = {"_id": f"of_{environment}", "format": "simple", "operations": operations}
-        async with session.put(f"{program.address}/{home.recipes}/of_{environment}", json=recipe) as response:
-            assert response.status == 201, await response.text()
+async def until_lit(program: Program, topic: str, wanted: float) -> None:
+    await program.heard(topic, lambda m: m["value"] and abs(m["value"] - wanted) < 0.15 * wanted)
 
 
 @pytest.mark.timeout(180)
@@ -236,18 +200,20 @@ async def test_each_environment_runs_its_recipe_and_a_restart_resumes_both(tmp_p
     options = ("--config", str(file), "--speed", "20", *home.arguments)
     both = {environment: f"of_{environment}" for environment in LUX}
     data = tmp_path / "data"
-    async with started(data, *options) as program, aiohttp.ClientSession(headers=home.headers) as session:
+    async with started(data, *options, headers=home.headers) as program:
         assert f"chambers   {FIRST}, {SECOND}" in program.printed
-        client = Client(session, program)
-        await put_recipes(session, program, home)
         # with the names of the predecessor for services and topics
         for environment, recipe in both.items():
+            steps = [[0, "light_illuminance", LUX[environment]], [1_000_000, "light_illuminance", 0]]
+            document = {"_id": recipe, "format": "simple", "operations": steps}
+            await program.ask("PUT", f"/{home.recipes}/{recipe}", document)
             service = f"service/environments/{environment}/start_recipe"
-            assert (await client.call("POST", service, json={"recipe_id": recipe}))["success"] is True
+            assert (await program.ask("POST", service, {"recipe_id": recipe}))["success"] is True
         for environment, lux in LUX.items():
-            await client.until(f"environments/{environment}/light_illuminance/measured", is_near(lux))
-            await client.until(f"{environment}/measured/air_carbon_dioxide", lambda ppm: 300 < ppm < 600)
-        assert await client.recipes() == both
+            await until_lit(program, f"environments/{environment}/light_illuminance/measured", lux)
+            co2 = await program.heard(f"{environment}/measured/air_carbon_dioxide", lambda m: m["value"])
+            assert 300 < co2["value"] < 600
+        assert await recipes(program) == both
         with DaemonOptions(url=program.address).client() as asking:
             devices = (await asyncio.to_thread(status_of, asking)).devices
         names = [f"{environment}/{name}" for environment in LUX for name in ("bh1750_1", "light", "scd30_1")]
@@ -255,21 +221,16 @@ async def test_each_environment_runs_its_recipe_and_a_restart_resumes_both(tmp_p
         status, words = await program.end(signal.SIGTERM)
         assert status == 0, words
 
-    async with started(data, *options) as program, aiohttp.ClientSession(headers=home.headers) as session:
-        client = Client(session, program)
+    async with started(data, *options, headers=home.headers) as program:
         for environment, lux in LUX.items():
-            await client.until(f"{environment}/measured/light_illuminance", is_near(lux))
-        assert await client.recipes() == both
-        stopped = await client.call("POST", f"service/{SECOND}/stop_recipe")
-        assert stopped["success"] is True
-        await client.until(f"{SECOND}/measured/light_illuminance", lambda lux: lux < 1_000)
-        await client.until(f"{FIRST}/measured/light_illuminance", is_near(LUX[FIRST]))
-        assert await client.recipes() == {FIRST: both[FIRST], SECOND: ""}
-        stored = []
-        for database in (home.points, home.events):
-            url = f"{program.address}/{database}/_all_docs?include_docs=true"
-            async with session.get(url) as response:
-                stored += [row["doc"] for row in (await response.json())["rows"]]
+            await until_lit(program, f"{environment}/measured/light_illuminance", lux)
+        assert await recipes(program) == both
+        assert (await program.ask("POST", f"service/{SECOND}/stop_recipe"))["success"] is True
+        await program.heard(f"{SECOND}/measured/light_illuminance", lambda m: (m["value"] or 1e9) < 1_000)
+        await until_lit(program, f"{FIRST}/measured/light_illuminance", LUX[FIRST])
+        assert await recipes(program) == {FIRST: both[FIRST], SECOND: ""}
+        stored = [*(await program.documents(home.points)).values()]
+        stored += (await program.documents(home.events)).values()
         status, words = await program.end(signal.SIGTERM)
         assert status == 0, words
     points = [document for document in stored if "environment" in document]

@@ -95,10 +95,9 @@ mixing_pause_s = 0
 class Chamber:
     """A running growd, the pins that it drives, and its API."""
 
-    def __init__(self, program: Program, pins: LastingPins, session: aiohttp.ClientSession, stall: Path):
+    def __init__(self, program: Program, pins: LastingPins, stall: Path):
         self.program = program
         self.pins = pins
-        self._session = session
         self._stall = stall
 
     @property
@@ -107,14 +106,10 @@ class Chamber:
         return self.pins.writes()[-1].process
 
     async def post(self, topic: str, value: float | None) -> None:
-        url = f"{self.program.api}/topic/environment_1/{topic}"
-        async with self._session.post(url, json=[value]) as answer:
-            assert answer.status == 200, await answer.text()
+        await self.program.ask("POST", f"topic/environment_1/{topic}", [value])
 
     async def node(self, name: str) -> Any:
-        async with self._session.get(f"{self.program.api}/node/{name}") as answer:
-            assert answer.status == 200, await answer.text()
-            return await answer.json()
+        return await self.program.ask("GET", f"node/{name}")
 
     async def output(self, name: str) -> Any:
         """An output in the status."""
@@ -138,7 +133,7 @@ class Chamber:
     @asynccontextmanager
     async def events(self) -> AsyncIterator[AsyncIterator[Any]]:
         url = f"{self.program.api}/topic_stream/environment_1/events"
-        async with self._session.get(url) as response:
+        async with aiohttp.ClientSession() as session, session.get(url) as response:
             assert response.status == 200
             yield (json.loads(line)["value"] async for line in response.content)
 
@@ -180,9 +175,8 @@ async def running(
             environment=pins.environment | {"STALL": str(stall)},
             inside=(sys.executable, str(STALLING)),
         ) as program,
-        aiohttp.ClientSession() as session,
     ):
-        chamber = Chamber(program, pins, session, stall)
+        chamber = Chamber(program, pins, stall)
         for sensor, value in (("co2", 600), ("air", 22), ("ph", 6.8)):
             await chamber.post(f"posted/{sensor}", value)
         yield chamber

@@ -28,12 +28,12 @@ from growd.config.profiles import profile_path
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
 from growd.variables import ACIDITY, CONDUCTIVITY, VARIABLES, WATER_LEVEL
-from growd.wiring.config_checks import check_config
 from growd_home.commands import Commands
 from growd_home.layout import TopicNames
 from growd_hwsim.tank import Tank
 from support.memory import ShortMemory
 from support.recipes import MemoryJournal, MemorySetPoints
+from support.refusals import check_config
 from support.rig import START, rigged
 from support.running import in_tasks
 

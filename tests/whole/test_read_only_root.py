@@ -7,7 +7,6 @@ import signal
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import aiohttp
 import pytest
 
 from growd.host.data_folder import memory_below
@@ -37,12 +36,6 @@ variable = "air_flush_on"
 """
 
 
-async def call(method: str, address: str, value: object = None) -> dict[str, object]:
-    async with aiohttp.ClientSession() as session, session.request(method, address, json=value) as answer:
-        assert answer.status == 200, await answer.text()
-        return await answer.json()
-
-
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     file = tmp_path / "growd.toml"
@@ -56,7 +49,7 @@ async def test_a_data_folder_in_the_overlay_is_reported_and_lost(
     data = tmp_path / "data"
     async with home_on(database_server, shared=True) as home, run(data, config, home) as program:
         assert "is in memory" in program.printed
-        problems = str(await call("GET", f"{program.api}/node/status"))
+        problems = str(await program.ask("GET", "node/status"))
         assert f"the data folder {data} is in memory (an overlay with its changes in tmpfs)" in problems
         await program.end(signal.SIGTERM)
     assert not data.exists()
@@ -71,11 +64,11 @@ async def test_a_data_folder_on_a_disk_of_its_own_survives_power_cuts(
     disk.mkdir()
     async with home_on(database_server, shared=True) as home:
         async with run(disk / "data", config, home, disk=str(disk)) as program:
-            await call("POST", f"{program.api}/param/grower/note", {"value": "basil"})
+            await program.ask("POST", "param/grower/note", {"value": "basil"})
             assert "is in memory" not in program.printed
             await program.end(signal.SIGKILL)
         async with run(disk / "data", config, home, disk=str(disk)) as program:
-            note = await call("GET", f"{program.api}/param/grower/note")
+            note = await program.ask("GET", "param/grower/note")
             assert note["result"] == "basil"
 
 

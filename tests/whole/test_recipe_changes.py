@@ -11,7 +11,8 @@ from contextlib import suppress
 import aiohttp
 import pytest
 
-from support.program import PATIENCE_S, home_on, started
+from support.program import home_on, started
+from support.waiting import until_found
 
 LIGHT = "light_illuminance"
 ENVIRONMENT = "environment_1"
@@ -30,57 +31,45 @@ class Chamber:
         self._home = home
 
     def start(self):
-        return started(self._folder / "data", *self._home.arguments, "--profile", "sim")
+        arguments = (*self._home.arguments, "--profile", "sim")
+        return started(self._folder / "data", *arguments, headers=self._home.headers)
 
     async def store(self, program, document):
         """Store the recipe `mine`; the new revision."""
-        url = f"{program.address}/{self._home.recipes}/mine"
-        async with aiohttp.ClientSession(headers=self._home.headers) as session:
-            async with session.get(url) as answer:
-                present = await answer.json()
-            body = document | ({"_rev": present["_rev"]} if answer.ok else {})
-            async with session.put(url, json=body) as answer:
-                assert answer.ok, await answer.text()
-                return (await answer.json())["rev"]
+        present = (await program.documents(self._home.recipes)).get("mine", {})
+        body = document | {name: value for name, value in present.items() if name == "_rev"}
+        return (await program.ask("PUT", f"/{self._home.recipes}/mine", body))["rev"]
 
     async def documents(self, program):
         """All documents of runs that have ended, once there is one."""
-        url = f"{program.address}/{self._home.prefix}recipe_run/_all_docs?include_docs=true"
-        async with aiohttp.ClientSession(headers=self._home.headers) as session, asyncio.timeout(PATIENCE_S):
-            while True:
-                async with session.get(url) as answer:
-                    rows = (await answer.json()).get("rows", [])
-                found = [row["doc"] for row in rows if row["doc"].get("ended")]
-                if found:
-                    return found
-                await asyncio.sleep(0.1)
+
+        async def ended():
+            found = await program.documents(f"{self._home.prefix}recipe_run")
+            return [each for each in found.values() if each.get("ended")]
+
+        return await until_found(ended, AssertionError)
 
 
 async def ask(program, service, **arguments):
-    url = f"{program.api}/service/{ENVIRONMENT}/{service}"
-    async with aiohttp.ClientSession() as session, session.post(url, json=arguments) as answer:
-        return await answer.json()
+    return await program.ask("POST", f"service/{ENVIRONMENT}/{service}", arguments)
 
 
 async def last(program, topic):
-    url = f"{program.api}/topic_data/{ENVIRONMENT}/{topic}"
-    async with aiohttp.ClientSession() as session, session.get(url, params={"last": "true"}) as answer:
-        return (await answer.json()).get("result")
+    with suppress(AssertionError):  # no message yet
+        return (await program.ask("GET", f"topic_data/{ENVIRONMENT}/{topic}?last=true")).get("result")
 
 
 async def until_state(program, state):
-    async with asyncio.timeout(PATIENCE_S):
-        while (found := await last(program, "recipe_state") or {}).get("state") != state:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-    return found
+    async def found():
+        said = await last(program, "recipe_state") or {}
+        return said if said.get("state") == state else None
+
+    return await until_found(found)
 
 
 async def set_point(program):
     """The set point of the lamp, once there is one."""
-    async with asyncio.timeout(PATIENCE_S):
-        while (lux := await last(program, f"desired/{LIGHT}")) is None:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-    return lux
+    return await until_found(lambda: last(program, f"desired/{LIGHT}"))
 
 
 async def kill(program):

@@ -6,11 +6,11 @@ import asyncio
 import json
 import signal
 
-import aiohttp
 import pytest
 
 from support.program import PATIENCE_S, home_on, started
 from support.terminal import typed
+from support.waiting import until_found
 
 TOPIC = "environment_1/desired/light_illuminance"
 ENTRIES = {"environment_1/measured/water_potential_hydrogen": 6.1, "environment_1/notes": "watered"}
@@ -24,31 +24,23 @@ async def status(program):
 
 async def entries_in_data(program, home):
     """The values of the note and of the pH in the database."""
-    query = {"reduce": "false", "include_docs": "true"}
-    found = []
-    async with aiohttp.ClientSession(headers=home.headers) as session, asyncio.timeout(PATIENCE_S):
-        for database in (home.points, home.events):
-            url = f"{program.address}/{database}/_design/svc/_view/by_variable"
-            async with session.get(url, params=query) as answer:
-                documents = [row["doc"] for row in (await answer.json())["rows"]]
-            entered = ("note", "water_potential_hydrogen")
-            found += [each["value"] for each in documents if each["variable"] in entered]
-    return found
+    documents = [*(await program.documents(home.points)).values()]
+    documents += (await program.documents(home.events)).values()
+    entered = ("water_potential_hydrogen", "note")
+    return [each["value"] for name in entered for each in documents if each["variable"] == name]
 
 
 async def set_points_in_data(program, home):
     """The points of the variable, once the release is in the database: value and `is_manual`."""
-    view = f"{home.points}/_design/svc/_view/by_variable"
     key = '["environment_1","desired","light_illuminance"'
-    query = {"reduce": "false", "startkey": f"{key}]", "endkey": f"{key},{{}}]"}
-    async with aiohttp.ClientSession(headers=home.headers) as session, asyncio.timeout(PATIENCE_S):
-        while True:
-            async with session.get(f"{program.address}/{view}", params=query) as answer:
-                rows = (await answer.json()).get("rows", [])
-            values = [(row["value"]["value"], row["value"]["is_manual"]) for row in rows]
-            if (None, True) in values:
-                return values
-            await asyncio.sleep(0.1)
+    path = f"/{home.points}/_design/svc/_view/by_variable?reduce=false&startkey={key}]&endkey={key},{{}}]"
+
+    async def values():
+        rows = (await program.ask("GET", path))["rows"]
+        found = [(row["value"]["value"], row["value"]["is_manual"]) for row in rows]
+        return found if (None, True) in found else None
+
+    return await until_found(values, AssertionError)
 
 
 @pytest.mark.timeout(180)
@@ -59,17 +51,12 @@ async def test_a_manual_set_point_survives_a_kill_overrides_a_recipe_and_is_rele
     async with home_on(database_server, shared=True) as home:
         arguments = (*home.arguments, "--profile", "sim")
         async with started(tmp_path / "data", *arguments) as program:
-            async with (
-                aiohttp.ClientSession() as session,
-                session.post(f"{program.api}/topic/{TOPIC}", json=[4321]) as answer,
-            ):
-                assert await answer.json() == {"message": "Posted message to topic"}
-                for topic, value in ENTRIES.items():
-                    async with session.post(f"{program.api}/topic/{topic}", json=[value]) as entered:
-                        assert await entered.json() == {"message": "Posted message to topic"}
+            for topic, value in {TOPIC: 4321, **ENTRIES}.items():
+                answer = await program.ask("POST", f"topic/{topic}", [value])
+                assert answer == {"message": "Posted message to topic"}
             program.process.send_signal(signal.SIGKILL)
             await program.process.wait()
-        async with started(tmp_path / "data", *arguments) as program:
+        async with started(tmp_path / "data", *arguments, headers=home.headers) as program:
             (held,) = (await status(program))["set_points"]
             assert (held["value"], held["by"], held["over"]) == (4321, "127.0.0.1", "")
             await program.until_there(f"{home.recipes}/demo_day", home.headers)

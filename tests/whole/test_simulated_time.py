@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
 import pytest
 
 from growd.config import load
@@ -17,7 +16,6 @@ from support.program import started
 from support.waiting import until_found
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from growd.runtime.clock import Clock
@@ -71,19 +69,13 @@ async def test_at_normal_speed_the_clock_of_the_machine_is_used(tmp_path: Path):
 
 
 async def test_without_a_bound_days_pass_and_the_speed_is_told(tmp_path: Path):
-    async with started(tmp_path / "data", "--speed", "max") as program, aiohttp.ClientSession() as session:
+    async with started(tmp_path / "data", "--speed", "max") as program:
 
-        async def status() -> dict[str, Any]:
-            async with session.get(f"{program.api}/node/status") as answer:
-                found: dict[str, Any] = (await answer.json())["status"]
-                return found
+        async def status(after: float = 0.0) -> dict[str, Any] | None:
+            found: dict[str, Any] = (await program.ask("GET", "node/status"))["status"]
+            return found if found["time"] > after else None
 
-        began = (await status())["time"]
-        later = await until_found(lambda: _later(status, began + 3_600))
+        began = (await status() or {})["time"]
+        later = await until_found(lambda: status(began + 3_600))
         assert later["speed"] > 1
         assert later["machine"]["clock_simulated"]
-
-
-async def _later(status: Callable[[], Awaitable[dict[str, Any]]], time: float) -> dict[str, Any] | None:
-    found = await status()
-    return found if found["time"] > time else None

@@ -222,24 +222,6 @@ async def test_the_lamp_is_dark_when_the_program_has_ended(tmp_path: Path, machi
     assert app.shutdown_errors == []
 
 
-async def test_a_tsl2591_that_is_configured_is_read(tmp_path: Path, machines: list[SimulatedHardware]):
-    sensor = Sensor(name="lux", kind="tsl2591", bus=3)
-    async with serving(offline_app(replace(load(None, SETTINGS), sensor=(sensor,)), tmp_path)) as client:
-        async with client.post("topic/environment_1/desired/light_illuminance", json=[8_000]) as answer:
-            assert answer.status == 200
-        lux = await streamed(client, "environment_1/raw/light_illuminance", above=5_000)
-        chamber = machines[0].chamber.illuminance_lux()
-        async with client.get("node/environment_1/samplers/lux") as answer:
-            assert (await answer.json())["pubs"] == [
-                "environment_1/diagnostics/lux",
-                "environment_1/diagnostics/lux/counters",
-                "environment_1/events",
-                "environment_1/raw/light_illuminance",
-            ]
-    assert lux == pytest.approx(chamber, rel=0.1)
-    assert machines[0].sensor("tsl2591").written
-
-
 async def test_an_mhz19_that_is_configured_is_read_and_asked_over_http(
     tmp_path: Path, machines: list[SimulatedHardware]
 ):
@@ -252,19 +234,17 @@ async def test_an_mhz19_that_is_configured_is_read_and_asked_over_http(
         )
         chip = machines[0].serial_chips["/dev/ttyUSB0"]
         assert (chip.memory.range_ppm, chip.memory.self_calibration) == (10_000, False)
-        async with client.post(f"{node}/calibrate_zero", json=[]) as answer:
-            assert "air must measure for 1200 s without a gap" in (await answer.json())["message"]
-        async with client.post(f"{node}/set_automatic_baseline", json=[True]) as answer:
-            assert "is on until growd starts again" in (await answer.json())["message"]
+        answer = await call(client, f"{node}/calibrate_zero", [], 400)
+        assert "air must measure for 1200 s without a gap" in answer["message"]
+        answer = await call(client, f"{node}/set_automatic_baseline", [True])
+        assert "is on until growd starts again" in answer["message"]
         assert chip.memory.self_calibration
-        async with client.post(f"{node}/calibrate_span", json=[999]) as answer:
-            assert answer.status == 400
-            assert "reference must be a whole number from 1000 to 10000 ppm" in (await answer.json())["ERROR"]
+        answer = await call(client, f"{node}/calibrate_span", [999], 400)
+        assert "reference must be a whole number from 1000 to 10000 ppm" in answer["ERROR"]
         machines[0].faults.inject(Fault("unplugged", "mhz19"))
         await heard(client, "environment_1/diagnostics/air", is_failed)
-        async with client.post(f"{node}/set_automatic_baseline", json=[False]) as answer:
-            assert answer.status == 400
-            assert "MH-Z19 on /dev/ttyUSB*" in (await answer.json())["message"]
+        answer = await call(client, f"{node}/set_automatic_baseline", [False], 400)
+        assert "MH-Z19 on /dev/ttyUSB*" in answer["message"]
     assert [command[2] for command in chip.received if command[2] in {0x87, 0x88}] == []
 
 
@@ -358,8 +338,7 @@ async def test_a_client_sees_a_fault_and_its_end_in_data_device_and_output(
         await heard(client, measured, lambda message: message["quality"] == "ok")
         await switched(client, "valve", 1)
         fault = {"kind": "bad_crc", "device": "scd30", "for": 3600}
-        async with client.post("service/simulator/inject_fault", json=fault) as answer:
-            assert (await answer.json())["message"] == "bad_crc at scd30"
+        assert (await call(client, "service/simulator/inject_fault", fault))["message"] == "bad_crc at scd30"
         (active,) = await informed(client, "simulator", "faults")
         assert (active["kind"], active["duration"]) == ("bad_crc", 3600)
         await heard(
@@ -370,8 +349,7 @@ async def test_a_client_sees_a_fault_and_its_end_in_data_device_and_output(
         air = await device("air")
         assert (air["state"], air["counters"]["outages"]) == ("failed", 1)
         assert (await device("lux"))["state"] == "ok"
-        async with client.post("service/simulator/clear_faults", json=[]) as answer:
-            assert (await answer.json())["message"] == "1 fault cleared"
+        assert (await call(client, "service/simulator/clear_faults", []))["message"] == "1 fault cleared"
         await heard(client, measured, lambda message: message["quality"] == "ok")
         await switched(client, "valve", 1)
         await heard(client, diagnostics, is_well)
@@ -436,14 +414,12 @@ async def test_the_simulator_lists_the_faults_that_it_accepts(tmp_path: Path):
             for kind in place["kinds"]:
                 amount = 0.7 if kinds[kind]["has_amount"] else 0.0
                 fault = {"kind": kind, "device": device, "at": 36_000, "for": 5, "amount": amount}
-                async with client.post("service/simulator/inject_fault", json=fault) as answer:
-                    assert answer.status == 200, fault
+                await call(client, "service/simulator/inject_fault", fault)
         active = await informed(client, "simulator", "faults")
         assert len(active) == sum(len(place["kinds"]) for place in places.values())
         assert all(each["left_s"] == pytest.approx(each["begins_in_s"] + 5) for each in active)
         one = {"device": "gpio-18", "kind": "refused"}
-        async with client.post("service/simulator/clear_faults", json=one) as answer:
-            assert (await answer.json())["message"] == "1 fault cleared"
+        assert (await call(client, "service/simulator/clear_faults", one))["message"] == "1 fault cleared"
         remaining = {(each["device"], each["kind"]) for each in await informed(client, "simulator", "faults")}
         assert ("gpio-18", "hang") in remaining
         assert ("gpio-18", "refused") not in remaining
@@ -459,51 +435,20 @@ async def test_health_is_lost_while_an_output_cannot_be_switched_off(tmp_path: P
 
     fault = {"device": "gpio-18", "kind": "refused"}
     async with serving(offline_app(load(None, (*SETTINGS, "simulator.speed=20")), tmp_path)) as client:
-        async with client.post("topic/environment_1/desired/light_illuminance", json=[5000]) as answer:
-            assert answer.status == 200
+        await call(client, "topic/environment_1/desired/light_illuminance", [5000])
         await heard(client, "environment_1/light_channels", lambda message: message["value"]["x"] > 0)
         await until_healthy((200, "ok\n"))
-        async with client.post("service/simulator/inject_fault", json=fault) as answer:
-            assert answer.status == 200
+        await call(client, "service/simulator/inject_fault", fault)
         await until_healthy((503, "unsafe\n"))
         notices = (await informed(client, "status", "status"))["notices"]
         assert [each["severity"] for each in notices if each["kind"] == "device"] == ["failure"]
-        async with client.post("service/simulator/clear_faults", json=fault) as answer:
-            assert answer.status == 200
+        await call(client, "service/simulator/clear_faults", fault)
         await until_healthy((200, "ok\n"))
 
 
 async def injected(client: aiohttp.ClientSession, fault: dict[str, Any]) -> str:
     """The reason why a fault is refused."""
-    async with client.post("service/simulator/inject_fault", json=fault) as answer:
-        assert answer.status == 400
-        return str((await answer.json())["message"])
-
-
-async def test_the_scd30_is_set_as_configured_and_asked_over_http(
-    tmp_path: Path, machines: list[SimulatedHardware]
-):
-    file = tmp_path / "growd.toml"
-    file.write_text(
-        "[[sensor]]\nname = 'air'\nkind = 'scd30'\naltitude_m = 540\n"
-        "temperature_offset_degc = 1.5\nself_calibration = true\n"
-    )
-    config = await asyncio.to_thread(load, file, (*SETTINGS, "simulator.speed=50"))
-    calibrate = "service/environment_1/samplers/air/calibrate"
-    async with serving(offline_app(config, tmp_path / "data")) as client:
-        await streamed(client, "environment_1/raw/air_carbon_dioxide", above=0)
-        chip = machines[0].sensor("scd30")
-        assert chip.memory.altitude_m == 540
-        assert (chip.memory.temperature_offset, chip.memory.self_calibration) == (150, 1)
-
-        async with client.get(calibrate) as answer:
-            assert (await answer.json())["args"] == ["reference"]
-        async with client.post(calibrate, json={"reference": 1500}) as answer:
-            assert "air must measure for 120 s without a gap" in (await answer.json())["message"]
-        async with client.post(calibrate, json=[2001]) as answer:
-            assert answer.status == 400
-            assert "reference must be a whole number from 400 to 2000 ppm" in (await answer.json())["ERROR"]
-        assert chip.memory.forced_recalibration_ppm == 400
+    return str((await call(client, "service/simulator/inject_fault", fault, 400))["message"])
 
 
 RELAYS = (
@@ -536,6 +481,13 @@ async def heard(client: aiohttp.ClientSession, topic: str, is_it: Callable[[dict
 
 async def switched(client: aiohttp.ClientSession, relay: str, value: float) -> None:
     await heard(client, f"environment_1/switches/{relay}", lambda message: message["value"] == value)
+
+
+async def call(client: aiohttp.ClientSession, path: str, body: Any, status: int = 200) -> Any:
+    """The answer with this status to a request."""
+    async with client.post(path, json=body) as answer:
+        assert answer.status == status, await answer.text()
+        return await answer.json()
 
 
 async def post(client: aiohttp.ClientSession, topic: str, value: Any) -> int:
@@ -579,25 +531,6 @@ async def test_outputs_are_safe_before_parts_end(
         await switched(client, "valve", 1)
         assert not machines[0].pins.high(23)
     assert seen == [1]
-
-
-@pytest.mark.long
-async def test_a_set_point_of_co2_opens_the_valve_until_it_is_reached_and_stops_the_fan(
-    with_relays: Callable[..., App],
-):
-    async with serving(with_relays("simulator.speed=50")) as client:
-        await heard(client, "environment_1/measured/air_carbon_dioxide", lambda message: message["value"])
-        assert await post(client, "environment_1/desired/air_carbon_dioxide", 800) == 200
-        await switched(client, "valve", 1)
-        await switched(client, "fan", 0)
-        async with client.post("service/environment_1/controllers/air_carbon_dioxide/autotune") as response:
-            answer = await response.json()
-            assert not answer["success"]
-            assert "set point" in answer["message"]
-        async with client.get("param/environment_1/controllers/air_carbon_dioxide/kp") as response:
-            assert response.status == 200
-        await heard(client, "environment_1/measured/air_carbon_dioxide", lambda m: (m["value"] or 0) > 750)
-        await heard(client, "environment_1/commanded/air_carbon_dioxide", lambda m: (m["value"] or 1) < 0.2)
 
 
 REFUSED = """
@@ -748,9 +681,7 @@ async def test_the_alarm_of_an_empty_bottle_survives_a_restart_until_it_is_reset
         assert await post(client, VALVE, 1) == 200
         await heard(client, "environment_1/measured/air_carbon_dioxide", lambda message: message["value"])
         assert machines[-1].pins.high(23) == 0
-        async with client.post(f"service/{ALARM}/reset", json=[]) as answer:
-            assert (answer.status, (await answer.json())["success"]) == (200, True)
+        assert (await call(client, f"service/{ALARM}/reset", [], 200))["success"] is True
         assert await post(client, VALVE, 1) == 200
         await switched(client, "valve", 1)
-        async with client.post(f"service/{ALARM}/reset", json=[]) as answer:
-            assert (answer.status, (await answer.json())["success"]) == (400, False)
+        assert (await call(client, f"service/{ALARM}/reset", [], 400))["success"] is False

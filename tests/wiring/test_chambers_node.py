@@ -120,17 +120,6 @@ async def test_calibrations_are_in_the_order_of_their_steps():
     assert steps["ec"] == ["calibrate_dry", "calibrate_low", "calibrate_high"]
 
 
-async def test_an_output_in_the_network_has_its_address():
-    heater = Output(
-        name="heater", kind="http", protocol="tasmota", url="http://192.168.1.40", drives=("air_temperature",)
-    )
-    config = Config(sensor=(Sensor(name="air", kind="scd30"),), output=(heater,))
-    (device,) = [each for each in await devices_of(config) if each["name"] == "heater"]
-    assert device["place"] == "Tasmota device at http://192.168.1.40"
-    assert device["pins"] == []
-    assert device["topics"] == ["environment_1/switches/heater"]
-
-
 async def test_the_databases_have_their_prefix():
     config = structs.replace(CONFIG, couchdb=Couchdb(prefix="mine_"))
     async with rigged(CONFIG) as rig:
@@ -142,6 +131,7 @@ async def test_the_databases_have_their_prefix():
 
 async def test_an_environment_without_outputs_controls_nothing(environments):
     _, second = environments
+    assert second["time_zone"] == "Europe/Berlin"
     assert not any(each["controlled"] or each["outputs"] for each in second["variables"])
     measured = [each for each in second["variables"] if each["measured"]]
     assert [each["variable"] for each in measured if not each["derived"]] == ["light_illuminance"]
@@ -149,10 +139,6 @@ async def test_an_environment_without_outputs_controls_nothing(environments):
         "light_ppfd", "light_daily_integral", "light_daily_integral_expected", "light_photoperiod",
     ]  # fmt: skip
     assert not any(each["manual"] for each in measured)
-
-
-async def test_an_environment_has_its_time_zone(environments):
-    assert {each["time_zone"] for each in environments} == {"Europe/Berlin"}
 
 
 def test_the_time_zone_is_that_of_the_configuration_or_of_the_machine(tmp_path, monkeypatch):
@@ -176,11 +162,8 @@ async def test_an_output_has_what_clients_need_to_draw_it():
         power_w=200.0,
     )
     fan = Output(name="fan", kind="pwm", pin=17, variable="air_circulation")
-    config = Config(output=(heater, fan))
-    async with rigged(config) as rig:
-        describe_chambers(config, rig.bus, "Europe/Berlin")
-        (environment,) = rig.bus.find_node("chambers").information()["environments"]
-    devices = {each["name"]: each for each in environment["devices"]}
+    devices = {each["name"]: each for each in await devices_of(Config(output=(heater, fan)))}
+    assert devices["heater"]["place"] == "Tasmota device at http://plug"
     told = ("kind", "part", "class", "variables", "drives", "can_dim", "power_w", "pins", "topics")
     assert [devices["heater"][member] for member in told] == [
         *("http", "heater", "heater", ["air_heater"], ["air_temperature"], False, 200.0, []),

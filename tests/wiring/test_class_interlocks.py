@@ -6,9 +6,9 @@ import pytest
 
 from growd.config import Chamber, Config, Output, Sensor
 from growd.control.interlocks.base import SensorReadings
-from growd.control.interlocks.on_times import OnTimes
 from growd.output_roles import ROLES, OutputClass, Role
 from growd.variables import SHARES, VARIABLES, Variable
+from growd.wiring.interlocks import InterlockInputs
 from growd.wiring.output_interlocks import OutputInterlocks
 from growd.wiring.pumps import pumps_of
 
@@ -52,7 +52,7 @@ def interlocks_of(*outputs):
     """The names of the interlocks that hold each own variable."""
     chamber = chamber_of(*outputs)
     readings, pumps = SensorReadings(dict.fromkeys(chamber.measured, 30.0)), pumps_of(chamber, lambda: 0.0)
-    made = OutputInterlocks(chamber, readings, {}, OnTimes(), pumps)
+    made = OutputInterlocks(InterlockInputs(chamber, readings, pumps))
     held = {each.own_variable: set() for each in outputs}
     for interlock in (*made.first(), *made.others()):
         for variable in interlock.holds:

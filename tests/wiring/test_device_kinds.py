@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 import pytest
 
 from growd.bus import Bus
-from growd.config import Config, ConfigError, Output, Sensor, Simulator, load
+from growd.config import Config, Output, Sensor, Simulator
 from growd.device_kinds import NOT_OF_DRIVERS, SENSOR_KINDS, with_article
 from growd.output_roles import ROLES
 from growd.variables import FAN, VALVE, VARIABLES
@@ -143,24 +143,6 @@ def test_a_relay_moves_its_part_of_the_simulated_chamber(variable, opened):
     machine = simulated_hardware(Config(output=(relay,)), Clock())
     assert machine.wiring.relays[5].moves == ROLES[variable].moves
     machine.close()
-
-
-def test_an_unknown_kind_is_refused_with_the_list_of_kinds(tmp_path):
-    file = tmp_path / "growd.toml"
-    file.write_text('[[sensor]]\nname = "it"\nkind = "dht22"\n')
-    known = ", ".join(f'"{kind}"' for kind in sorted(SENSOR_KINDS))
-    with pytest.raises(ConfigError) as caught:
-        load(file, environ={})
-    remedy = "another kind needs a driver: sudo growd install --with PACKAGE==VERSION (docs/drivers.md)"
-    assert str(caught.value) == f"{file}:3: [sensor] it.kind: must be one of {known}, got 'dht22'; {remedy}"
-
-
-@pytest.mark.parametrize(("written", "meant"), [("scd41", "scd4x"), ("SHT31", "sht3x"), ("ezo-ph", "ezo_ph")])
-def test_a_kind_that_is_almost_known_is_named(tmp_path, written, meant):
-    file = tmp_path / "growd.toml"
-    file.write_text(f'[[sensor]]\nname = "it"\nkind = "{written}"\n')
-    with pytest.raises(ConfigError, match=rf"did you mean {meant}\?$"):
-        load(file, environ={})
 
 
 def test_names_of_parts_are_spelled_out():

@@ -7,7 +7,6 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-import aiohttp
 import pytest
 
 from growd.host.hold import Hold, Holder, read_holds, release_hold, save_hold
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.long
 
-VALVE, OPEN, SHUT = 23, 0, 1
+VALVE, OPEN = 23, 0
+COMMAND = "topic/environment_1/commanded/air_carbon_dioxide_valve_on"
 CONFIG = """
 [simulator]
 enabled = false
@@ -81,23 +81,16 @@ async def chamber(tmp_path: Path, database_server: DatabaseServer):
 
 async def commanding(program: Program, until: Callable[[], bool]) -> None:
     """Command the valve to open until something is so."""
-    url = f"{program.api}/topic/environment_1/commanded/air_carbon_dioxide_valve_on"
-    async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(PATIENCE_S):
         while not until():
-            async with session.post(url, json=[1]) as answer:
-                assert answer.status == 200, await answer.text()
+            await program.ask("POST", COMMAND, [1])
             await asyncio.sleep(0.05)
 
 
 async def commanding_in_vain(program: Program) -> None:
     """Command the valve to open, which growd drops."""
-    topic = "environment_1/commanded/air_carbon_dioxide_valve_on"
-    async with (
-        aiohttp.ClientSession() as session,
-        asyncio.timeout(PATIENCE_S),
-        session.post(f"{program.api}/topic/{topic}", json=[1]) as answer,
-    ):
-        assert (await answer.json())["hint"].startswith("is dropped: all outputs are safe since ")
+    answer = await program.ask("POST", COMMAND, [1])
+    assert answer["hint"].startswith("is dropped: all outputs are safe since ")
 
 
 async def test_a_hold_survives_a_kill_and_a_start_and_ends_with_its_release(chamber: Chamber):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from growd.config import ConfigError, load
+from growd.config import load
 from growd.config.profiles import profile_path
 from growd.status.model import BridgeStatus
 from growd.wiring.app import App
@@ -71,21 +71,6 @@ async def test_growd_without_a_broker_starts_and_tells_it(tmp_path: Path):
         await started.wait()
     app.stop()
     await run
-
-
-@pytest.mark.parametrize(
-    ("settings", "finding"),
-    [
-        (("mqtt.publish=true",), "[mqtt] publish: has no effect without a host"),
-        (("mqtt.host=a", "mqtt.commands=true"), "[mqtt] commands: has no effect without publish = true"),
-        (("mqtt.host=a", "mqtt.topic=a/+"), "[mqtt] topic: must not be empty, contain # or +"),
-        (("mqtt.host=a", "mqtt.topic=/a"), "[mqtt] topic: must not begin or end with /, got '/a'"),
-    ],
-)
-def test_options_that_do_not_go_together_are_refused(settings: tuple[str, ...], finding: str):
-    with pytest.raises(ConfigError) as refused:
-        load(None, settings)
-    assert finding in str(refused.value)
 
 
 TAKES = "growd publishes on growd/0123456789ab/# and takes commands (4 carried out, 1 refused)"

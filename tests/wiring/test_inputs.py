@@ -6,21 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from growd.bus.messages import Quality
-from growd.config import Config, ConfigError, Output, Sensor, refuse
-from growd.config.device_checks import device_conflicts, device_inconsistencies
+from growd.config import Config, ConfigError, Output, Sensor
 from growd_hwsim.faults import Fault
+from support.refusals import check_config
 from support.rig import rigged
 
 DOOR = Sensor(name="door", kind="gpio", pin=17, variable="door_open")
 FAN = Output(name="exhaust", pin=22, variable="air_flush_on")
 WATCH = Sensor(name="fan_contact", kind="gpio", pin=27, confirms="exhaust")
-
-
-def findings(*sensors: Sensor, relays: tuple[Output, ...] = ()) -> str:
-    config = Config(sensor=sensors, output=relays)
-    with pytest.raises(ConfigError) as caught:
-        refuse([*device_conflicts(config), *device_inconsistencies(config)])
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -69,57 +62,6 @@ async def test_feedback_without_a_reading_is_a_fault():
         assert "can't be read" in rig.device("samplers/fan_contact")["message"]
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"variable": "door"}, "variable: there is no variable of this name"),
-        ({"variable": ""}, "variable: is missing; door needs the variable that it measures"),
-        ({"variable": "air_flush_on"}, "what an output does, which no sensor measures"),
-        ({"variable": "air_temperature"}, "air_temperature is in degC, and a gpio measures switch"),
-        ({"pin": None}, "pin: is missing; door is a gpio, which needs it"),
-        ({"pin": 22}, "exhaust and door are both on GPIO 22"),
-        ({"bus": 3}, "bus: door is a gpio, which is not on an I2C bus"),
-        ({"confirms": "exhaust"}, "variable: door confirms exhaust instead: remove one"),
-        ({"variable": "", "confirms": "pump"}, "confirms: there is no output pump; there is exhaust"),
-        ({"range_ppm": 5_000}, "range_ppm: door is a gpio; this is for mhz19, mhz16 only: remove it"),
-    ],
-)
-def test_options_that_do_not_fit_are_named(options, reason):
-    chosen = {"name": "door", "kind": "gpio", "pin": 17, "variable": "door_open"} | options
-    assert reason in findings(Sensor(**chosen), relays=(FAN,))
-
-
-def test_an_output_is_confirmed_by_one_sensor():
-    other = Sensor(name="second", kind="gpio", pin=5, confirms="exhaust")
-    assert "another sensor confirms exhaust" in findings(WATCH, other, relays=(FAN,))
-
-
-def test_an_air_sensor_can_neither_choose_its_variable_nor_confirm():
-    for option in ({"variable": "door_open"}, {"confirms": "exhaust"}):
-        reason = f"{next(iter(option))}: air is a scd30; this is for "
-        assert reason in findings(Sensor(name="air", kind="scd30", **option), relays=(FAN,))
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "reason"),
-    [
-        ({}, {"device": "28-01*"}, "device: environment_1/tank"),
-        ({"device": "28-01"}, {"device": "28-01"}, "tank and air are both at 28-01"),
-        ({"device": "28-01"}, {"variable": "air_humidity"}, "is in percent, and a ds18b20 measures degC"),
-    ],
-)
-def test_thermometers_on_one_bus_differ(first, second, reason):
-    tank = Sensor(name="tank", kind="ds18b20", **first)
-    air = Sensor(**{"name": "air", "kind": "ds18b20", "variable": "air_temperature"} | second)
-    assert reason.replace("environment_1/tank", "tank and air are both at 28-01*") in findings(tank, air)
-
-
-def test_the_pin_of_the_1_wire_bus_is_taken():
-    tank = Sensor(name="tank", kind="ds18b20")
-    switch = Sensor(name="door", kind="gpio", pin=4, variable="door_open")
-    assert "door and the 1-wire bus are both on GPIO 4" in findings(tank, switch)
-
-
 async def test_a_thermometer_measures_the_water_of_the_chamber():
     async with rigged(Config(sensor=(Sensor(name="tank", kind="ds18b20"),))) as rig:
         await rig.clock.advance(10)
@@ -130,31 +72,54 @@ async def test_a_thermometer_measures_the_water_of_the_chamber():
 SOIL = {"name": "soil", "kind": "ads1115", "variable": "soil_moisture", "points": ((2.8, 0.0), (1.2, 100.0))}
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"points": ()}, "points: is missing; soil is a ads1115, which needs it"),
-        ({"points": ((1.0, 0.0),)}, "points: must be two points, got 1"),
-        ({"points": ((1.0, 0.0), (1.0, 100.0))}, "points: must differ in volts and in value"),
-        ({"points": ((1.0, 0.0), (2.0, 0.0))}, "points: must differ in volts and in value"),
-        ({"points": ((0.0, 0.0), (5.0, 100.0))}, "points: 5 V is beyond range_mv, 4096"),
-        (
-            {"points": ((0.0, 0.0), (3.0, 200.0))},
-            "200 is beyond the range of soil_moisture, 0 to 100 percent",
-        ),
-        ({"variable": "light_daily_integral"}, "growd calculates light_daily_integral"),
-    ],
+def door(**options) -> Sensor:
+    return Sensor(**{"name": "door", "kind": "gpio", "pin": 17, "variable": "door_open"} | options)
+
+
+def soil(**options) -> Sensor:
+    return Sensor(**SOIL | options)
+
+
+def thermometer(name: str, **options) -> Sensor:
+    return Sensor(name=name, kind="ds18b20", **options)
+
+
+AIR = Sensor(name="air", kind="scd30", address=0x48)
+REFUSED = (
+    [door(variable="door")],
+    [door(variable="")],
+    [door(variable="air_flush_on")],
+    [door(variable="air_temperature")],
+    [door(pin=None)],
+    [door(pin=22)],  # of the fan
+    [door(bus=3)],
+    [door(confirms="exhaust")],
+    [door(variable="", confirms="pump")],
+    [door(range_ppm=5_000)],
+    [WATCH, Sensor(name="second", kind="gpio", pin=5, confirms="exhaust")],
+    [Sensor(name="air", kind="scd30", variable="door_open")],
+    [Sensor(name="air", kind="scd30", confirms="exhaust")],
+    [thermometer("tank"), thermometer("air", variable="air_temperature", device="28-01*")],
+    [thermometer("tank", device="28-01"), thermometer("air", variable="air_temperature", device="28-01")],
+    [thermometer("air", variable="air_humidity")],
+    [thermometer("tank"), door(pin=4)],  # of the 1-wire bus
+    [soil(points=())],
+    [soil(points=((1.0, 0.0),))],
+    [soil(points=((1.0, 0.0), (1.0, 100.0)))],
+    [soil(points=((1.0, 0.0), (2.0, 0.0)))],
+    [soil(points=((0.0, 0.0), (5.0, 100.0)))],
+    [soil(points=((0.0, 0.0), (3.0, 200.0)))],
+    [soil(variable="light_daily_integral")],
+    [soil(), soil(name="second")],
+    [soil(), AIR],
+    [AIR, soil()],
 )
-def test_points_of_a_voltage_are_checked(options, reason):
-    assert reason in findings(Sensor(**SOIL | options))
 
 
-def test_inputs_of_one_chip_differ_and_share_it_with_no_other():
-    first, second = Sensor(**SOIL), Sensor(**SOIL | {"name": "second"})
-    assert "channel: soil and second are both on input 0" in findings(first, second)
-    stranger = Sensor(name="air", kind="scd30", address=0x48)
-    assert "soil and air are both at 0x48 on bus 1" in findings(first, stranger)
-    assert "air and soil are both at 0x48 on bus 1" in findings(stranger, first)
+def test_sensors_that_do_not_fit_are_refused(said):
+    for sensors in REFUSED:
+        with said.raises(ConfigError):
+            check_config(Config(sensor=tuple(sensors), output=(FAN,)))
 
 
 async def test_two_inputs_of_one_chip_are_two_sensors():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -9,11 +10,12 @@ from climate_loop import measured_by
 from msgspec.structs import replace
 
 from growd.bus import Bus
-from growd.config import Config, ConfigError, Simulator, load
+from growd.config import Config, ConfigError, InterlockOptions, Light, Sensor, Simulator, load
 from growd.config.chamber import chambers_of
 from growd.config.loops import LoopOptions
 from growd.config.outputs import Output
 from growd.control.loop_inputs import FreshAir
+from growd.status.status_node import StatusNode
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics
 from growd.wiring.loops import loop_settings, output_controller
@@ -21,6 +23,7 @@ from growd.wiring.pumps import pumps_of
 from support.clock import ManualClock
 from support.machine import SleepingTime, simulated
 from support.memory import ShortMemory
+from support.rig import rigged
 
 CONTROLLERS = "environment_1/controllers"
 HEATER = Output(name="heater", drives=("air_temperature",), pin=5, minimum_on_s=20.0)
@@ -112,35 +115,10 @@ def test_starts_of_mechanical_contacts_are_a_cycle_apart(variable, how, cycle_s)
     bus = Bus(ManualClock())
     (chamber,) = chambers_of(config)
     declare_topics(config, bus)
-    node = output_controller(
-        chamber,
-        bus,
-        variable,
-        [output],
-        FreshAir(bus, chamber.environment),
-        pumps=pumps_of(chamber, lambda: 0.0),
-    ).node
+    pumps = pumps_of(chamber, lambda: 0.0)
+    node = output_controller(chamber, bus, [output], FreshAir(bus, chamber.environment), pumps).node
     assert bus.parameters.get(f"{node.name}/minimum_cycle") == cycle_s
     assert output.starts_rated == (None if how.get("kind") == "ssr" else 100_000)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("[control.temperature]\nkp = 1\n", r"there is no such variable to control; did you mean air_temp"),
-        ("[control.air_heater]\nkp = 1\n", "there is no such variable to control"),
-        ("[control.air_temperature]\nkp = 1\n", "no output moves air_temperature"),
-        ("[control.water_temperature]\nkp = 1\n", "no sensor measures water_temperature"),
-        ("[control.light_illuminance]\nkp = 1\n", r"controlled by the section \[light\]"),
-        ("[control.air_temperature]\nkp = -1\n", "kp"),
-        ("[control.air_temperature]\nmethod = 'fuzzy'\n", "method"),
-    ],
-)
-def test_a_section_that_controls_nothing_is_refused(tmp_path, text, words):
-    file = tmp_path / "growd.toml"
-    file.write_text(text)
-    with pytest.raises(ConfigError, match=words):
-        load(file)
 
 
 def test_doses_need_the_flow_of_their_pumps_and_no_feed_forward(tmp_path, said):
@@ -191,3 +169,64 @@ async def test_a_loop_without_an_autotune_has_no_warning():
     bus, _ = await control_of(config)
     assert "problems" not in bus.find_node(f"{CONTROLLERS}/air_humidity").details()
     assert f"{CONTROLLERS}/air_humidity/autotune" not in bus.services.names()
+
+
+AIR = Sensor(name="air", kind="scd30")
+VALVE = Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+FAN = Output(name="fan", pin=24, variable="air_flush_on")
+CO2 = f"{CONTROLLERS}/air_carbon_dioxide"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        Config(),
+        Config(output=(FAN,)),
+        Config(output=(VALVE, FAN), sensor=(Sensor(name="lux", kind="bh1750"),)),
+    ],
+)
+async def test_without_a_sensor_or_a_valve_switches_follow_their_own_set_points(config):
+    bus, parts = await control_of(config)
+    assert CO2 not in parts
+    assert f"{CO2}/autotune" not in bus.services.names()
+    assert not any("minimum_on" in name for name in bus.parameters.names())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("option", ["valve_open_s", "no_rise_open_s"])
+async def test_the_usual_dose_of_autotune_ends_before_the_interlocks_would_end_it(option):
+    limits = InterlockOptions(**{option: 60.0})
+    config = Config(sensor=(AIR,), output=(VALVE,), light=Light(enabled=False), interlock=limits)
+    async with rigged(config) as rig:
+        status = StatusNode(rig.bus, ["environment_1"])
+        chamber = rig.machine.chamber
+        chamber.parameters = dataclasses.replace(chamber.parameters, valve_flow_l_min=0.01)
+        await rig.clock.advance(30)
+        before = rig.bus.parameters.get(f"{CO2}/kp")
+        assert (await rig.bus.services.get(f"{CO2}/autotune").call())["success"]
+        await rig.clock.until(lambda: not status.snapshot().experiments, within=1_800)
+        assert rig.bus.parameters.get(f"{CO2}/kp") != before
+
+
+@pytest.mark.parametrize(("ppm", "is_held"), [(100.0, True), (160.0, False)])
+async def test_a_reading_that_plants_never_reach_keeps_the_valve_closed(ppm, is_held):
+    posted = Sensor(name="co2", kind="topic", variable="air_carbon_dioxide", stale_after_s=600)
+    async with rigged(Config(sensor=(posted,), output=(VALVE,), light=Light(enabled=False))) as rig:
+        client = rig.bus.node("client")
+        desired = client.publisher("environment_1/desired/air_carbon_dioxide")
+        for _ in range(70):
+            client.publish_arguments("environment_1/posted/co2", [ppm])
+            desired.publish(800.0)
+            await rig.clock.advance(1)
+        assert rig.last("interlocks/carbon_dioxide_too_low").value["tripped"] is is_held
+        opened = [rig.last("outputs/valve").value]
+        for _ in range(60):
+            await rig.clock.advance(1)
+            opened.append(rig.last("outputs/valve").value)
+        assert any(opened) is not is_held
+
+
+async def test_the_band_of_the_fan_of_co2_has_a_name_of_its_own():
+    options = {"air_carbon_dioxide": LoopOptions(lowers_band=44.0)}
+    bus, _ = await control_of(Config(output=(VALVE, FAN), control=options))
+    assert bus.parameters.get(f"{CO2}/fan_band") == 44.0

@@ -9,9 +9,9 @@ from growd.config import ChannelOptions, Config, InterlockOptions, Light, Output
 from growd.device_kinds import OUTPUT_KINDS
 from growd.output_roles import ROLES
 from growd.status.model import OutputStatus
-from growd.wiring.config_checks import check_config
 from growd_hwsim.actuators import ACTUATORS
 from support.memory import ShortMemory
+from support.refusals import check_config
 from support.rig import rigged
 
 E = "environment_1"

@@ -161,7 +161,7 @@ def test_an_output_that_was_never_used_is_not_touched_at_the_end(machine):
             Output(name="it", kind="http", protocol="shelly_gen1", url="http://192.168.1.40"),
             "Shelly at http://192.168.1.40",
         ),
-        (Output(name="it", kind="http", url_on="http://x/on"), "device at http://x/on"),
+        (Output(name="it", kind="http", url_on="http://x/on?key=s3cr3t"), "device at http://x/on"),
         (
             Output(name="it", kind="mqtt", protocol="tasmota", topic="plug"),
             "Tasmota device at the MQTT topic plug",

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import threading
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -88,10 +89,18 @@ def loaded(tmp_path: Path, further: str = "", kind: str = KIND, **options):
     return read, warnings
 
 
-async def failing(config, words: str, seconds: float = 10.0) -> None:
-    """The chamber runs, its light is measured, and the sensor has failed with these words."""
+@asynccontextmanager
+async def measuring(tmp_path: Path, seconds: float = 10.0, further: str = ""):
+    """A chamber with a sensor of the kind `odd`, which has run for so long."""
+    config, _ = await asyncio.to_thread(loaded, tmp_path, further, kind="odd")
     async with rigged(config) as rig:
         await rig.clock.advance(seconds)
+        yield rig
+
+
+async def failing(tmp_path: Path, words: str, further: str = "") -> None:
+    """The chamber runs, its light is measured, and the sensor has failed with these words."""
+    async with measuring(tmp_path, further=further) as rig:
         assert rig.last("measured/light_illuminance").quality is Quality.OK
         state = rig.device("samplers/air")
         assert state["state"] == "failed"
@@ -217,11 +226,10 @@ UNUSABLE = {
 @pytest.mark.parametrize("source", UNUSABLE, ids=range(len(UNUSABLE)))
 async def test_a_driver_that_does_not_load_is_a_failed_device(source, odd, tmp_path):
     odd(source)
-    config, warnings = await asyncio.to_thread(loaded, tmp_path, "gain = 3\n", kind="odd")
-    (warning,) = warnings
+    _, (warning,) = await asyncio.to_thread(loaded, tmp_path, "gain = 3\n", kind="odd")
     assert warning.startswith(f"{tmp_path}/growd.toml:11: [sensor] kind: air has failed: {CANNOT}")
     assert UNUSABLE[source] in warning
-    await failing(config, UNUSABLE[source])
+    await failing(tmp_path, UNUSABLE[source], "gain = 3\n")
 
 
 async def test_an_import_that_does_not_end_is_given_up(odd, tmp_path, monkeypatch):
@@ -230,9 +238,9 @@ async def test_an_import_that_does_not_end_is_given_up(odd, tmp_path, monkeypatc
     sys.modules["growd_held_back"] = release
     odd("import growd_held_back\ngrowd_held_back.wait()")
     try:
-        config, (warning,) = await asyncio.to_thread(loaded, tmp_path, kind="odd")
+        _, (warning,) = await asyncio.to_thread(loaded, tmp_path, kind="odd")
         assert warning.endswith("its import failed: it took longer than 0.2 s")
-        await failing(config, "it took longer than 0.2 s")
+        await failing(tmp_path, "it took longer than 0.2 s")
     finally:
         release.set()
         for thread in threading.enumerate():
@@ -252,12 +260,6 @@ def test_kinds_are_imported_side_by_side(odd, tmp_path):
         assert warnings == []
     finally:
         del sys.modules["growd_both_here"]
-
-
-def test_a_sensor_on_no_bus_is_shown_without_a_place(odd, tmp_path):
-    odd(GOOD)
-    config, _ = loaded(tmp_path, kind="odd")
-    assert dict(described(config))["air"] == "Good: air_temperature"
 
 
 def test_two_packages_with_one_kind_are_refused(odd, tmp_path):
@@ -294,9 +296,7 @@ def test_what_depends_on_a_driver_that_does_not_load_is_a_warning(odd, tmp_path,
 async def test_a_valve_stays_shut_while_the_driver_of_its_sensor_does_not_load(odd, tmp_path):
     odd("raise SystemExit(3)")
     valve = '\n[[output]]\nname = "valve"\npin = 21\nvariable = "air_carbon_dioxide_valve_on"\n'
-    config, _ = await asyncio.to_thread(loaded, tmp_path, valve, kind="odd")
-    async with rigged(config) as rig:
-        await rig.clock.advance(30)
+    async with measuring(tmp_path, 30, valve) as rig:
         client = rig.bus.node("client")
         client.publish_arguments("environment_1/desired/air_carbon_dioxide_valve_on", [1])
         await rig.clock.advance(30)
@@ -324,8 +324,7 @@ BROKEN = {
 @pytest.mark.parametrize("statement", BROKEN)
 async def test_any_error_of_a_driver_is_a_failure_of_its_device(statement, odd, tmp_path):
     odd(GOOD.replace("return SimpleNamespace(celsius=21.5)", statement))
-    config, _ = await asyncio.to_thread(loaded, tmp_path, kind="odd")
-    await failing(config, f"the driver of air failed: {BROKEN[statement]}")
+    await failing(tmp_path, f"the driver of air failed: {BROKEN[statement]}")
 
 
 HOSTILE = {
@@ -340,9 +339,7 @@ HOSTILE = {
 async def test_an_error_with_hostile_text_is_one_short_printable_line(statement, odd, tmp_path, caplog):
     source = GOOD.replace("return SimpleNamespace(celsius=21.5)", statement)
     odd(f"from growd_drivers.errors import DriverError, WrongDeviceError\n{source}")
-    config, _ = await asyncio.to_thread(loaded, tmp_path, kind="odd")
-    async with rigged(config) as rig:
-        await rig.clock.advance(10)
+    async with measuring(tmp_path) as rig:
         device = rig.device("samplers/air")
         assert device["state"] == "failed"
         assert HOSTILE[statement] in device["message"]
@@ -357,40 +354,30 @@ async def test_an_error_with_hostile_text_is_one_short_printable_line(statement,
         assert len(line.getMessage()) < 2_000
 
 
-@pytest.mark.parametrize("value", ["float('nan')", "float('inf')", "1e300", "-300"])
-async def test_a_value_out_of_range_is_a_fault_of_its_variable(value, odd, tmp_path):
-    odd(GOOD.replace("21.5", value))
-    config, _ = await asyncio.to_thread(loaded, tmp_path, kind="odd")
-    async with rigged(config) as rig:
-        await rig.clock.advance(10)
+REJECTED = {
+    **{value: ("21.5", value, "") for value in ("float('nan')", "float('inf')", "1e300", "-300")},
+    "at its end": ("api=1", "api=1, ranges={'celsius': (0, 21.5)}", "the end of its range"),
+    "never twice": ("api=1", "api=1, same_for_s=0", "no new reading"),
+    "a value of the warm-up": ("api=1", "api=1, warm_up_values=(21.5,)", "no new reading"),
+}
+
+
+@pytest.mark.parametrize("name", REJECTED)
+async def test_a_reading_is_judged_by_its_variable_and_the_facts_of_its_kind(name, odd, tmp_path):
+    old, new, words = REJECTED[name]
+    odd(GOOD.replace(old, new))
+    async with measuring(tmp_path, 60) as rig:
         assert rig.last("raw/air_temperature").quality is Quality.FAULT
         assert rig.last("raw/air_temperature").value is None
-        assert rig.last("measured/light_illuminance").quality is Quality.OK
-
-
-@pytest.mark.parametrize(
-    ("facts", "words"),
-    [
-        ("ranges={'celsius': (0, 21.5)}", "the end of its range"),
-        ("same_for_s=0", "no new reading"),
-        ("warm_up_values=(21.5,)", "no new reading"),
-    ],
-)
-async def test_a_reading_is_judged_by_the_facts_of_its_kind(facts, words, odd, tmp_path):
-    odd(GOOD.replace("api=1", f"api=1, {facts}"))
-    config, _ = await asyncio.to_thread(loaded, tmp_path, kind="odd")
-    async with rigged(config) as rig:
-        await rig.clock.advance(60)
-        assert rig.last("raw/air_temperature").quality is Quality.FAULT
         assert words in rig.device("samplers/air")["message"]
+        assert rig.last("measured/light_illuminance").quality is Quality.OK
 
 
 async def test_a_good_driver_without_a_bus_measures(odd, tmp_path):
     odd(GOOD)
-    config, _ = await asyncio.to_thread(loaded, tmp_path, kind="odd")
-    async with rigged(config) as rig:
-        await rig.clock.advance(10)
+    async with measuring(tmp_path) as rig:
         assert rig.last("measured/air_temperature").value == 21.5
+    assert dict(described(rig.config))["air"] == "Good: air_temperature"  # without a place
 
 
 def test_a_driver_whose_calls_hang_for_good_is_not_called_any_more(said):
@@ -418,9 +405,7 @@ async def test_a_calibration_is_of_the_variable_in_its_unit(odd, tmp_path, said)
         .replace("api=1)", f"api=1, calibrations=({calibration}most_off=20),))")
         .replace("    def read", "    def correct(self, reference): return 'noted'\n    def read")
     )
-    config, _ = await asyncio.to_thread(loaded, tmp_path, kind="odd")
-    async with rigged(config) as rig:
-        await rig.clock.advance(30)
+    async with measuring(tmp_path, 30) as rig:
         (state,) = rig.bus.find_node("environment_1/samplers/air").information()["calibrations"]
         assert (state["reading"], state["reason"]) == (51.0, "")
         service = rig.bus.services.get("environment_1/samplers/air/set_humidity")
@@ -451,9 +436,8 @@ async def test_a_sensor_without_a_usable_simulated_chip_does_not_answer(chip, od
             "return SimpleNamespace", "self.bus.writeto(self.address, b'1')\n        return SimpleNamespace"
         ).replace("self.options = options", "self.bus, self.address = bus, address")
     )
-    config, _ = await asyncio.to_thread(loaded, tmp_path, kind="odd")
-    await failing(config, "does not answer")
-    assert f"air is not simulated: {CHIPLESS[chip]}" in caplog.text or CHIPLESS[chip] in caplog.text
+    await failing(tmp_path, "does not answer")
+    assert CHIPLESS[chip] in caplog.text
 
 
 # in the program

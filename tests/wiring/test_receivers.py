@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from growd.bus.messages import Quality
-from growd.config import Config, ConfigError, Output, Sensor, refuse
-from growd.config.device_checks import device_inconsistencies
+from growd.config import Config, ConfigError, Output, Sensor
 from growd.config.mqtt import Mqtt
 from growd.wiring.receivers import value_in
+from support.refusals import check_config
 from support.rig import Rig, rigged
 
 TANK = Sensor(
@@ -207,20 +207,19 @@ async def test_scale_and_offset_make_the_unit_of_the_variable():
         assert rig.last("raw/air_temperature").value == pytest.approx(25)
 
 
-@pytest.mark.parametrize(
-    ("sensor", "mqtt", "reason"),
-    [
-        ({"topic": "a/#"}, BROKER, "topic: must not be empty, contain # or +"),
-        ({"topic": ""}, BROKER, "topic: is missing; tank is a mqtt, which needs it"),
-        ({"topic": "a"}, Mqtt(), "[mqtt] host: is missing; sensor tank is on this broker"),
-        ({"topic": "a", "interval_s": 5.0}, BROKER, "stale_after_s says how long a value counts"),
-        ({"topic": "a", "scale": 0.0}, BROKER, "scale: must not be 0"),
-        ({"topic": "a", "address": 5}, BROKER, "tank is a mqtt, which is not on an I2C bus"),
-        ({"kind": "topic", "topic": "a"}, BROKER, "tank is a topic; this is for mqtt only: remove it"),
-    ],
+REFUSED = (
+    ({"topic": "a/#"}, BROKER),
+    ({"topic": ""}, BROKER),
+    ({"topic": "a"}, Mqtt()),
+    ({"topic": "a", "interval_s": 5.0}, BROKER),
+    ({"topic": "a", "scale": 0.0}, BROKER),
+    ({"topic": "a", "address": 5}, BROKER),
+    ({"kind": "topic", "topic": "a"}, BROKER),
 )
-def test_options_that_do_not_fit_are_named(sensor, mqtt, reason):
-    chosen = {"name": "tank", "kind": "mqtt", "variable": "water_temperature"} | sensor
-    with pytest.raises(ConfigError) as caught:
-        refuse(device_inconsistencies(Config(sensor=(Sensor(**chosen),), mqtt=mqtt)))
-    assert reason in str(caught.value)
+
+
+def test_options_that_do_not_fit_are_refused(said):
+    for options, mqtt in REFUSED:
+        chosen = {"name": "tank", "kind": "mqtt", "variable": "water_temperature"} | options
+        with said.raises(ConfigError):
+            check_config(Config(sensor=(Sensor(**chosen),), mqtt=mqtt))

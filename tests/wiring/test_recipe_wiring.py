@@ -22,9 +22,10 @@ from growd.control.topics import declare_environment
 from growd.recipes.interpreter import check
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
-from growd.wiring.config_checks import check_config
 from growd.wiring.recipes import recipe_runners
+from growd.wiring.store import Core
 from support.clock import ManualClock
+from support.refusals import check_config
 from support.running import running
 
 SHELF = "shelf_2"
@@ -79,15 +80,8 @@ async def test_each_environment_keeps_set_points_by_hand_as_it_is_configured(tmp
         for environment in settings.chambers():
             declare_environment(bus, environment, [])
         database, documents = SimpleNamespace(recipe=None), SimpleNamespace(work=SimpleNamespace(wake=None))
-        runners = recipe_runners(
-            lambda settings=settings: settings,
-            bus,
-            local=local,
-            outbox=outbox,
-            database=database,
-            zone=None,
-            documents=documents,
-        )
+        core = Core(lambda: settings, bus, local, database, SimpleNamespace(outbox=outbox), None)
+        runners = recipe_runners(core, documents)
         async with running(clock, *runners):
             for environment in settings.chambers():
                 formats = f"{environment}/supported_recipe_formats"

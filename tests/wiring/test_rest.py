@@ -10,7 +10,6 @@ import sqlite3
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-import aiohttp
 import msgspec
 import pytest
 
@@ -110,34 +109,6 @@ def read_only_folder(_data: Path) -> Iterator[tuple[str, ...]]:
 
 
 @contextmanager
-def broken_toml(data: Path) -> Iterator[tuple[str, ...]]:
-    file = data / "broken.toml"
-    file.write_text("[[output]\n")
-    yield ("--config", str(file))
-
-
-@contextmanager
-def half_an_output(data: Path) -> Iterator[tuple[str, ...]]:
-    file = data / "half.toml"
-    file.write_text(f"{profile_path('food-computer').read_text()}\n[[output]]\nname = 'pump'\n")
-    yield ("--config", str(file))
-
-
-@contextmanager
-def pin_that_is_a_list(data: Path) -> Iterator[tuple[str, ...]]:
-    file = data / "list.toml"
-    file.write_text(profile_path("food-computer").read_text().replace("pin = 23", "pin = [23]"))
-    yield ("--config", str(file))
-
-
-@contextmanager
-def token_in_place_of_a_file(data: Path) -> Iterator[tuple[str, ...]]:
-    file = data / "token.toml"
-    file.write_text(f"couchdb.credentials_file = '{'x' * 300}'\n{profile_path('food-computer').read_text()}")
-    yield ("--config", str(file))
-
-
-@contextmanager
 def damaged_record(data: Path) -> Iterator[tuple[str, ...]]:
     content = (data / FILE_NAMES[0]).read_bytes()
     (data / FILE_NAMES[0]).write_bytes(content.replace(b"valve", b"va\xecve"))
@@ -150,12 +121,13 @@ def pipe_in_place_of_a_file(data: Path) -> Iterator[tuple[str, ...]]:
     yield ("--config", str(data / "pipe"))
 
 
-@contextmanager
-def missing_secret(data: Path) -> Iterator[tuple[str, ...]]:
-    file = data / "notify.toml"
-    channel = "[[notify]]\nname = 'hook'\nkind = 'apprise'\nurl_file = '/nowhere'\n"
-    file.write_text(f"{profile_path('food-computer').read_text()}\n{channel}")
-    yield ("--config", str(file))
+def file_with(text: str):
+    @contextmanager
+    def obstacle(data: Path) -> Iterator[tuple[str, ...]]:
+        (data / "other.toml").write_text(text)
+        yield ("--config", str(data / "other.toml"))
+
+    return obstacle
 
 
 def setting(*settings: str):
@@ -166,20 +138,23 @@ def setting(*settings: str):
     return obstacle
 
 
+PROFILE = profile_path("food-computer").read_text()
+CHANNEL = "[[notify]]\nname = 'hook'\nkind = 'apprise'\nurl_file = '/nowhere'\n"
+TOKEN = f"couchdb.credentials_file = '{'x' * 300}'\n"
 OBSTACLES = {
     "disk full": (no_room, "growd.sqlite3"),
     "TLS file missing": (setting("tls.certificate=/nowhere", "tls.key=/nowhere"), "nowhere"),
     "port taken": (taken_port, "in use"),
-    "TOML broken": (broken_toml, "is not TOML"),
-    "output half written": (half_an_output, "drives: is missing"),
+    "TOML broken": (file_with("[[output]\n"), "is not TOML"),
+    "output half written": (file_with(f"{PROFILE}\n[[output]]\nname = 'pump'\n"), "drives: is missing"),
     "folder locked": (locked_folder, "in use by another growd"),
     "folder read-only": (read_only_folder, "can't be written to"),
     "credentials missing": (setting("couchdb.credentials_file=/nowhere"), "nowhere"),
-    "pin is a list": (pin_that_is_a_list, "pin: must be a whole number"),
-    "token in place of a file": (token_in_place_of_a_file, "File name too long"),
+    "pin is a list": (file_with(PROFILE.replace("pin = 23", "pin = [23]")), "pin: must be a whole number"),
+    "token in place of a file": (file_with(TOKEN + PROFILE), "File name too long"),
     "record of the outputs damaged": (damaged_record, "access"),
     "pipe in place of a file": (pipe_in_place_of_a_file, "is not a regular file"),
-    "secret of a channel missing": (missing_secret, "nowhere"),
+    "secret of a channel missing": (file_with(f"{PROFILE}\n{CHANNEL}"), "nowhere"),
     "data of a newer growd": (newer_data, "newer growd"),
     "host without access": (setting("http.host=0.0.0.0"), "access"),
     "unknown time zone": (setting("environment.time_zone=Nowhere/Nowhere"), "time_zone"),
@@ -417,11 +392,9 @@ def test_pins_of_the_pwm_chip_are_made_safe_by_it(
 
 async def opened(pins: LastingPins, program: Program) -> None:
     """Open the valve by hand, as its pin shows."""
-    url = f"{program.api}/topic/environment_1/commanded/air_carbon_dioxide_valve_on"
-    async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(PATIENCE_S):
         while pins.levels()[23] != 0:
-            async with session.post(url, json=[1]) as answer:
-                assert answer.status == 200, await answer.text()
+            await program.ask("POST", "topic/environment_1/commanded/air_carbon_dioxide_valve_on", [1])
             await asyncio.sleep(0.1)
 
 

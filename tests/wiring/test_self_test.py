@@ -12,10 +12,10 @@ from growd.recipes.status import RECIPE_STATE
 from growd.runs.circumstances import circumstances
 from growd.status.status_node import StatusNode
 from growd.variables import FAN
-from growd.wiring.config_checks import check_config
 from growd_hwsim.fault_files import parse_fault
 from growd_hwsim.fault_kinds import ACTUATOR, NETWORK, PIN, kinds_at
 from support.memory import ShortMemory
+from support.refusals import check_config
 from support.rig import rigged
 
 pytestmark = pytest.mark.long

@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from msgspec.structs import replace
 
-from growd.config import ChamberOptions, Config, ConfigError, Sensor, refuse
-from growd.config.device_checks import device_inconsistencies
+from growd.config import ChamberOptions, Config, ConfigError, Sensor
 from growd.wiring.sensors import SensorDevice, plausibility_of
 from growd_drivers.errors import NotReadyError, TransferError
 from growd_hwsim.hardware import WiredChip, Wiring
 from support.machine import SleepingTime, simulated
+from support.refusals import check_config
 
 BRIDGED = Sensor(name="bridged", kind="mhz16", bus=3, address=0x4D)
 PORT = Sensor(name="at_a_port", kind="mhz19", port="/dev/serial0")
@@ -44,7 +44,7 @@ def test_a_sensor_behind_a_bridge_is_in_the_thread_of_its_bus():
 def test_a_bridge_and_a_chip_at_one_address_are_refused(said):
     other = Sensor(name="lux", kind="bh1750", bus=3, address=0x4D)
     with said.raises(ConfigError):
-        refuse(device_inconsistencies(Config(sensor=(BRIDGED, other))))
+        check_config(Config(sensor=(BRIDGED, other)))
 
 
 def test_a_serial_port_has_one_sensor_of_all_environments():
@@ -52,7 +52,7 @@ def test_a_serial_port_has_one_sensor_of_all_environments():
     config = Config(sensor=(PORT,), chamber={"shelf_2": ChamberOptions(sensor=(at_any,))})
     both = "environment_1/at_a_port and shelf_2/at_a_port are both at /dev/serial0"
     with pytest.raises(ConfigError, match=re.escape(f"[chamber.shelf_2.sensor] port: {both}")):
-        refuse(device_inconsistencies(config))
+        check_config(config)
 
 
 @pytest.mark.parametrize("first", [LUX, BRIDGED])

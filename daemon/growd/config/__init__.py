@@ -13,7 +13,7 @@ from growd.config.control import (
     Recipe,
 )
 from growd.config.devices import ChannelOptions, Light, Sensor
-from growd.config.findings import ConfigError, Finding, Source, refuse
+from growd.config.findings import ConfigError, Finding, Source
 from growd.config.outputs import Output
 from growd.config.reading import load, load_outputs
 from growd.config.root import ChamberOptions, Config
@@ -59,5 +59,4 @@ __all__ = [
     "chambers_of",
     "load",
     "load_outputs",
-    "refuse",
 ]

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 from msgspec import Meta
 
 from growd.config.base import Name, Section
-from growd.config.findings import Finding, beyond_range, of_other_kinds
+from growd.config.findings import Finding, at, beyond_range, of_other_kinds, once
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from growd.config.findings import Fault
 
 Kind = Literal[
     "out_of_band",
@@ -114,24 +116,13 @@ class Notify(Section, frozen=True):
     """Alerts within this time share one message."""
 
 
+_OF_VARIABLES: Final = ("out_of_band", "set_point_missed", "no_value", "sensors_apart")
+_OF_DEVICES: Final = ("device_failed", "interlock", "not_confirmed", "calibration_due")
 _RULES_WITH: Final = {
-    "variable": ("out_of_band", "set_point_missed", "no_value", "sensors_apart"),
-    "device": ("device_failed", "interlock", "not_confirmed", "calibration_due"),
-    "below": ("out_of_band",),
-    "above": ("out_of_band",),
-    "deviation": ("out_of_band",),
-    "environment": (
-        "out_of_band",
-        "set_point_missed",
-        "no_value",
-        "device_failed",
-        "interlock",
-        "not_confirmed",
-        "calibration_due",
-        "sensors_apart",
-        "recipe_ended",
-        "recipe_stalled",
-    ),
+    "variable": _OF_VARIABLES,
+    "device": _OF_DEVICES,
+    **dict.fromkeys(("below", "above", "deviation"), ("out_of_band",)),
+    "environment": (*_OF_VARIABLES, *_OF_DEVICES, "recipe_ended", "recipe_stalled"),
 }
 """Options of some kinds of rules only."""
 
@@ -165,34 +156,25 @@ def faults_of_alerts(
     broker: str,
 ) -> Iterator[Finding]:
     """Checks across options. `measured` has the measured variables by environment, `broker` its host."""
-    yield from _faults_of_names("alert", alerts)
-    yield from _faults_of_names("notify", channels)
+    yield from once(("alert",), "name", [each.name for each in alerts])
+    yield from once(("notify",), "name", [each.name for each in channels])
     for index, channel in enumerate(channels):
         for option, reason in _faults_of_channel(channel, broker):
             yield Finding(("notify", index, option), f"{channel.name}: {reason}")
     known = {channel.name for channel in channels}
     for index, alert in enumerate(alerts):
-        yield from of_other_kinds(("alert", index), alert, _RULES_WITH)
+        yield from at(("alert", index), of_other_kinds(alert, _RULES_WITH))
         for option, reason in (*_faults_of_rule(alert, measured), *_faults_of_choice(alert, known)):
             yield Finding(("alert", index, option), f"{alert.name}: {reason}")
 
 
-def _faults_of_names(section: str, entries: Sequence[AlertOptions | Notify]) -> Iterator[Finding]:
-    names = [entry.name for entry in entries]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            yield Finding((section, index, "name"), f"{name} is given twice")
-
-
-def _faults_of_choice(alert: AlertOptions, known: Collection[str]) -> Iterator[tuple[str, str]]:
+def _faults_of_choice(alert: AlertOptions, known: Collection[str]) -> Iterator[Fault]:
     for name in alert.channels:
         if name not in known:
             yield "channels", f"there is no channel {name}; there is {', '.join(sorted(known)) or 'none'}"
 
 
-def _faults_of_rule(
-    alert: AlertOptions, measured: Mapping[str, Collection[str]]
-) -> Iterator[tuple[str, str]]:
+def _faults_of_rule(alert: AlertOptions, measured: Mapping[str, Collection[str]]) -> Iterator[Fault]:
     if alert.environment and alert.environment not in measured:
         yield "environment", f"there is no {alert.environment}; there is {', '.join(measured)}"
         return
@@ -208,7 +190,7 @@ def _faults_of_rule(
         yield "variable", f"no sensor measures {alert.variable} in {', '.join(places)}"
 
 
-def _faults_of_band(alert: AlertOptions) -> Iterator[tuple[str, str]]:
+def _faults_of_band(alert: AlertOptions) -> Iterator[Fault]:
     if not alert.variable:
         yield "variable", "is missing"
     if alert.below is None and alert.above is None and alert.deviation is None:
@@ -218,7 +200,7 @@ def _faults_of_band(alert: AlertOptions) -> Iterator[tuple[str, str]]:
     yield from beyond_range(alert.variable, above=alert.above, below=alert.below)
 
 
-def _faults_of_channel(channel: Notify, broker: str) -> Iterator[tuple[str, str]]:
+def _faults_of_channel(channel: Notify, broker: str) -> Iterator[Fault]:
     if channel.kind == "apprise" and not channel.url_file:
         yield "url_file", "is missing"
     if channel.kind == "mqtt":

@@ -9,13 +9,14 @@ from msgspec import Meta
 
 from growd.config.base import DEVICE_FILE, Fraction, Name, Section
 from growd.config.control import TimeOfDay, seconds_of_day
-from growd.config.findings import Finding
+from growd.config.findings import Finding, at
+from growd.config.web import is_http_address
 from growd.runtime.text import without_login
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from growd.config.findings import OptionPath
+    from growd.config.findings import Fault
     from growd.config.root import Config
 
 
@@ -101,10 +102,10 @@ def faults_of_cameras(config: Config) -> Iterator[Finding]:
         yield Finding(("photos", "keep_days"), reason)
     taken: dict[str, str] = {}  # cameras by what only one can use
     for environment, options in config.chambers().items():
-        sensors, outputs = ([each.name for each in part] for part in (options.sensor, options.output))
+        sensors, outputs = ({each.name for each in part} for part in (options.sensor, options.output))
         for number, camera in enumerate(options.camera):
             place = (*config.path(environment, "camera"), number)
-            if camera.name in {"light", *sensors, *outputs}:
+            if camera.name in {"light"} | sensors | outputs:
                 yield Finding((*place, "name"), f"{camera.name} is the name of another device")
             if camera.kind in {"rpicam", "v4l2"}:
                 user = taken.setdefault(camera.place, camera.name)
@@ -112,24 +113,15 @@ def faults_of_cameras(config: Config) -> Iterator[Finding]:
                     yield Finding((*place, "kind"), f"{camera.place} is the camera {user} already")
             if camera.light is not None and not options.light.enabled:
                 yield Finding((*place, "light"), "needs a lamp, and the environment has no [light]")
-            yield from _faults_of_kind(config, camera, place)
+            yield from at(place, _faults_of_kind(config, camera))
 
 
-def _faults_of_kind(config: Config, camera: Camera, place: OptionPath) -> Iterator[Finding]:
-    if camera.kind == "http" and (fault := _fault_of(camera.url)):
-        yield Finding((*place, "url"), f"of the camera {camera.name} {fault}")
-    if camera.kind != "http" and camera.url:
-        yield Finding((*place, "url"), f"is for the kind http, and {camera.name} is {camera.kind}")
+def _faults_of_kind(config: Config, camera: Camera) -> Iterator[Fault]:
+    url, is_http = camera.url, camera.kind == "http"
+    if is_http and not (is_http_address(url) and url.isascii() and url.isprintable() and " " not in url):
+        wanted = f"must be http://host/path or https://host/path, got {without_login(url)!r}"
+        yield "url", f"of the camera {camera.name} {wanted}"
+    if url and not is_http:
+        yield "url", f"is for the kind http, and {camera.name} is {camera.kind}"
     if camera.kind == "simulated" and not config.simulator.enabled:
-        yield Finding((*place, "kind"), "simulated needs [simulator] enabled = true")
-
-
-def _fault_of(url: str) -> str:
-    """Why an address can't be used, "" if it can. Its login is not shown."""
-    try:
-        parts = urlsplit(url)
-        is_sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-        is_sound = is_sound and url.isascii() and url.isprintable() and " " not in url
-    except ValueError:
-        is_sound = False
-    return "" if is_sound else f"must be http://host/path or https://host/path, got {without_login(url)!r}"
+        yield "kind", "simulated needs [simulator] enabled = true"

@@ -224,13 +224,13 @@ class Chamber:
     @cached_property
     def pwm_pins(self) -> dict[int, tuple[int, str]]:
         """The pins with hardware PWM, each with the number of its PWM chip and the name of its user."""
-        light = self.light
-        lamp = light.channel if light.hardware_pwm and not light.switched else ()
-        pins = {each.pin: (light.pwm_chip, each.name) for each in lamp if each.pin in PWM_PINS}
-        for each in self.all_outputs:
-            if each.kind == "hardware_pwm" and each.pin in PWM_PINS:
-                pins[each.pin] = (each.pwm_chip, each.name)
-        return pins
+        lamp = ((each.pin, self.light.hardware_chip, each.name) for each in self.light.channel)
+        outputs = ((each.pin, each.hardware_chip, each.name) for each in self.all_outputs)
+        return {
+            pin: (chip, name)
+            for pin, chip, name in (*lamp, *outputs)
+            if chip is not None and pin is not None and pin in PWM_PINS
+        }
 
     @cached_property
     def outputs_by_path(self) -> dict[OptionPath, Output]:
@@ -247,9 +247,22 @@ class Chamber:
         return tuple(self.outputs_by_path.values())
 
     @cached_property
+    def all_by_path(self) -> dict[OptionPath, Output]:
+        """All outputs, with the channels of the lamp that are an [[output]], by their places in the file."""
+        return self.outputs_by_path | self.channels_by_path
+
+    @cached_property
     def all_outputs(self) -> tuple[Output, ...]:
         """All outputs, with the channels of the lamp that are an [[output]]."""
-        return (*self.outputs, *self.channels_by_path.values())
+        return tuple(self.all_by_path.values())
+
+    @cached_property
+    def by_own_variable(self) -> dict[str, list[Output]]:
+        """All outputs but the lamp, by their own variables."""
+        found: dict[str, list[Output]] = {}
+        for output in self.outputs:
+            found.setdefault(output.own_variable, []).append(output)
+        return found
 
     def outputs_of(self, *classes: OutputClass) -> tuple[Output, ...]:
         """The outputs of these classes, in their order."""
@@ -285,6 +298,10 @@ class Chamber:
     def loop_options(self, variable: str) -> LoopOptions:
         """How a variable is controlled."""
         return self.options.control.get(variable) or LoopOptions()
+
+    def loop_method(self, variable: str) -> str:
+        """By which law a variable is controlled."""
+        return self.loop_options(variable).method or loop_kind(variable).method
 
     @cached_property
     def controls_illuminance(self) -> bool:

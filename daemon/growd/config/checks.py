@@ -2,93 +2,76 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from growd.config.camera import faults_of_cameras
 from growd.config.device_checks import device_inconsistencies
-from growd.config.findings import Finding
+from growd.config.findings import Finding, at
 from growd.config.mqtt import faults_of_mqtt
-from growd.config.services import faults_of_retention
-from growd.config.web import faults_of_access, faults_of_tls, faults_of_web
+from growd.config.services import LEAST_DAYS, Simulator
+from growd.config.web import faults_of_web, is_http_address
 from growd.runtime.text import without_login
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from growd.config.findings import Fault
     from growd.config.root import Config
     from growd.config.services import Replication
 
-"""docs.couchdb.org/en/3.5.x/api/database/common.html#put--db"""
-
-RESERVED = frozenset(
-    {
+RESERVED: Final = frozenset(
+    (
         "environments",  # older clients use this word for all environments
-        *(
-            "alerts",
-            "chambers",
-            "configuration",
-            "database",
-            "hold",
-            "log",
-            "http",
-            "machine",
-            "mqtt",
-            "parts",
-            "photos",
-            "recorder",
-            "replication",
-            "retention",
-            "rollups",
-            "simulator",
-        ),
-        *("status", "store"),  # nodes of the daemon itself
-    }
+        # nodes of the daemon itself
+        *("alerts", "chambers", "configuration", "database", "hold", "http", "log", "machine", "mqtt"),
+        *("parts", "photos", "recorder", "replication", "retention", "rollups", "simulator"),
+        *("status", "store"),
+    )
 )
 
 
 def inconsistencies(config: Config) -> Iterator[Finding]:
     """Options that do not go together, in a file where each is valid by itself."""
     yield from _ids(config)
-    yield from _of_the_daemon(config)
+    yield from _intervals(config)
+    yield from faults_of_mqtt(config.mqtt)
+    yield from faults_of_cameras(config)
+    yield from at(("couchdb",), _address(config.couchdb.url))
+    yield from faults_of_web(config)
+    if config.replication.url:
+        yield from at(("replication",), _replication(config.replication))
+    yield from _others(config)
     yield from device_inconsistencies(config)
 
 
 def _ids(config: Config) -> Iterator[Finding]:
-    for path, name in (
-        (("environment", "id"), config.environment.id),
-        *((("chamber", name), name) for name in config.chamber),
-    ):
+    first = config.environment.id
+    for path in (("environment", "id"), *(("chamber", name) for name in config.chamber)):
+        name = first if path[0] == "environment" else path[1]
         if name in RESERVED:
             yield Finding(path, f"{name} is reserved, choose another")
-    if config.environment.id in config.chamber:
-        path = ("chamber", config.environment.id)
-        yield Finding(path, "is the id of the first environment; choose another")
+    if first in config.chamber:
+        yield Finding(("chamber", first), "is the id of the first environment; choose another")
 
 
-def _of_the_daemon(config: Config) -> Iterator[Finding]:
-    yield from _intervals(config)
-    yield from faults_of_mqtt(config.mqtt)
-    yield from faults_of_retention(config.retention)
-    yield from faults_of_cameras(config)
-    yield from _address(config.couchdb.url, "couchdb")
-    yield from faults_of_access(config.http.host, config.http.access, config.couchdb.url)
-    yield from faults_of_web(config.http)
-    yield from faults_of_tls(config.tls)
+def _others(config: Config) -> Iterator[Finding]:
     known = config.chambers()
     for name in config.replication.environments:
         if name not in known:
             unknown = f"there is no environment {name}; there is {', '.join(known)}"
             yield Finding(("replication", "environments"), unknown)
-    if config.replication.url:
-        yield from _replication(config.replication)
-    simulator = config.simulator
-    if not simulator.enabled and simulator.speed != 1:
-        yield Finding(("simulator", "speed"), "only simulated hardware can run at another speed")
-    if not simulator.enabled and simulator.replay:
-        yield Finding(("simulator", "replay"), "only simulated hardware can replay a recording")
-    if not simulator.enabled and simulator.faults:
-        yield Finding(("simulator", "faults"), "only simulated hardware has faults from a file")
+    if 0 < config.retention.keep_days < LEAST_DAYS:
+        reason = f"must be 0 or from {LEAST_DAYS:g}, got {config.retention.keep_days:g}"
+        yield Finding(("retention", "keep_days"), reason)
+    for option, ability in {
+        "speed": "can run at another speed",
+        "replay": "can replay a recording",
+        "faults": "has faults from a file",
+    }.items():
+        is_usual = getattr(config.simulator, option) == getattr(Simulator(), option)
+        if not config.simulator.enabled and not is_usual:
+            yield Finding(("simulator", option), f"only simulated hardware {ability}")
 
 
 def _intervals(config: Config) -> Iterator[Finding]:
@@ -102,42 +85,26 @@ def _intervals(config: Config) -> Iterator[Finding]:
             yield Finding(path, f"{minimum:g} is above maximum_interval_s, {maximum:g}")
 
 
-def _replication(replication: Replication) -> Iterator[Finding]:
-    where = "replication"
-    faults = list(_address(replication.url, where))
+def _replication(replication: Replication) -> Iterator[Fault]:
+    faults = list(_address(replication.url))
     yield from faults
     if faults:
         return
-    parts = urlsplit(replication.url)
+    parts, shown = urlsplit(replication.url), without_login(replication.url)
     if parts.username is not None:
-        shown = without_login(replication.url)
-        reason = f"must not contain a login; put it into credentials_file: {shown}"
-        yield Finding((where, "url"), reason)
+        yield "url", f"must not contain a login; put it into credentials_file: {shown}"
     if parts.query or parts.fragment:
-        shown = without_login(replication.url).partition("?")[0].partition("#")[0]
-        reason = f"must be the address of a server only: {shown}"
-        yield Finding((where, "url"), reason)
+        bare = shown.partition("?")[0].partition("#")[0]
+        yield "url", f"must be the address of a server only: {bare}"
     if {replication.points, replication.events, replication.photos, replication.recipes} == {"off"}:
-        reason = "is off, and so are events, photos and recipes; to copy nothing, remove url"
-        yield Finding((where, "points"), reason)
+        yield "points", "is off, and so are events, photos and recipes; to copy nothing, remove url"
     if replication.ca_file and parts.scheme != "https":
-        yield Finding((where, "ca_file"), f"is for an https url, got {without_login(replication.url)}")
+        yield "ca_file", f"is for an https url, got {shown}"
 
 
-def _address(url: str, section: str) -> Iterator[Finding]:
+def _address(url: str) -> Iterator[Fault]:
     """The address may hold a password, so the sentence shows it without the login."""
-    if not url:
-        return
-    try:
-        parts = urlsplit(url)
-        sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-        user = unquote(parts.username or "")
-    except ValueError:  # a port that is no number
-        sound, user = False, ""
-    if not sound:
-        yield Finding(
-            (section, "url"), f"must be http://host:port or https://host:port, got {without_login(url)}"
-        )
-    if ":" in user:  # which ends the user in Basic authentication (RFC 7617)
-        reason = f"the user name cannot contain a colon, in {without_login(url)}"
-        yield Finding((section, "url"), reason)
+    if url and not is_http_address(url):
+        yield "url", f"must be http://host:port or https://host:port, got {without_login(url)}"
+    elif ":" in unquote(urlsplit(url).username or ""):  # it ends the user in Basic authentication (RFC 7617)
+        yield "url", f"the user name cannot contain a colon, in {without_login(url)}"

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from growd.config.base import Name, Section
-from growd.config.findings import Finding, beyond_range
+from growd.config.findings import at, beyond_range, did_you_mean
 from growd.device_kinds import LAMP_CHANNELS
-from growd.variables import VARIABLES, similar_variable
+from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from growd.config.chamber import Chamber
-    from growd.config.findings import OptionPath
+    from growd.config.findings import Fault, Finding
 
 
 class Condition(Section, frozen=True):
@@ -65,54 +65,46 @@ def faults_of_conditions(chamber: Chamber) -> Iterator[Finding]:
     for number, condition in enumerate(chamber.options.condition):
         path = chamber.path("condition", number)
         if condition.name in names:
-            yield Finding((*path, "name"), f"{condition.name} is the name of another condition")
+            yield from at(path, [("name", f"{condition.name} is the name of another condition")])
         names.add(condition.name)
-        yield from _limit(path, condition)
-        yield from _held(chamber, path, condition)
-        yield from _variable(chamber, path, condition)
+        yield from at(path, _limit(condition))
+        yield from at(path, _held(chamber, condition))
+        yield from at(path, _variable(chamber, condition))
 
 
-def _limit(path: OptionPath, condition: Condition) -> Iterator[Finding]:
+def _limit(condition: Condition) -> Iterator[Fault]:
     given = [name for name in ("above", "below", "on") if getattr(condition, name) is not None]
     if len(given) != 1:
         found = " and ".join(given) or "none"
-        yield Finding(
-            (*path, given[-1] if given else "above"), f"needs one of above, below and on, not {found}"
-        )
-    for option, reason in beyond_range(condition.variable, above=condition.above, below=condition.below):
-        yield Finding((*path, option), reason)
+        yield given[-1] if given else "above", f"needs one of above, below and on, not {found}"
+    yield from beyond_range(condition.variable, above=condition.above, below=condition.below)
 
 
-def _held(chamber: Chamber, path: OptionPath, condition: Condition) -> Iterator[Finding]:
+def _held(chamber: Chamber, condition: Condition) -> Iterator[Fault]:
     known = {output.name: output for output in chamber.outputs}
     for name in condition.outputs:
         if name == "light" and chamber.lamp_channels:
             if condition.hold == "on":
-                yield Finding((*path, "hold"), "the lamp can be held off only")
+                yield "hold", "the lamp can be held off only"
         elif name not in known:
             there = ", ".join([*known, *(["light"] if chamber.lamp_channels else [])]) or "none"
-            yield Finding((*path, "outputs"), f"there is no output {name}; there is {there}")
+            yield "outputs", f"there is no output {name}; there is {there}"
         elif condition.hold == "on" and (role := known[name].role) and role.must_be_safe_off:
-            reason = f"{name} is a {role.name}, which a condition can only hold off"
-            yield Finding((*path, "hold"), reason)
+            yield "hold", f"{name} is a {role.name}, which a condition can only hold off"
 
 
-def _variable(chamber: Chamber, path: OptionPath, condition: Condition) -> Iterator[Finding]:
+def _variable(chamber: Chamber, condition: Condition) -> Iterator[Fault]:
     name = condition.variable
-    if held := [
-        each.name for each in chamber.outputs if each.own_variable == name and each.name in condition.outputs
-    ]:
-        yield Finding((*path, "variable"), f"is that of {held[0]}, which the condition holds itself")
+    held = [each.name for each in chamber.outputs if each.own_variable == name]
+    if itself := [each for each in held if each in condition.outputs]:
+        yield "variable", f"is that of {itself[0]}, which the condition holds itself"
         return
     channels = {f"light_intensity_{channel}" for channel in chamber.lamp_channels}
-    own = {output.own_variable for output in chamber.outputs} | channels
-    if name in chamber.known or name in own or chamber.may_measure(name):
+    if held or name in {*chamber.known, *channels} or chamber.may_measure(name):
         return
-    meant = similar_variable(name)
     if name not in VARIABLES:
-        reason = f"there is no variable {name}" + (f"; did you mean {meant}?" if meant else "")
+        yield "variable", f"there is no variable {name}{did_you_mean(name)}"
     elif VARIABLES[name].is_output or name.removeprefix("light_intensity_") in LAMP_CHANNELS:
-        reason = f"there is no output for {name}"
+        yield "variable", f"there is no output for {name}"
     else:
-        reason = f"no sensor measures {name}"
-    yield Finding((*path, "variable"), reason)
+        yield "variable", f"no sensor measures {name}"

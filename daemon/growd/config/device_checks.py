@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from growd.config.chamber import chambers_of
 from growd.config.conditions import faults_of_conditions
 from growd.config.devices import Light, Sensor
-from growd.config.findings import Finding, once
+from growd.config.findings import Finding, at, once
 from growd.config.loops import loop_faults
 from growd.config.outputs import PWM_PINS, SOFTWARE_PWM_HZ
 from growd.config.sensor_checks import KINDS_WITH, no_variable, sensor_faults, shared_places
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from growd.config.chamber import Chamber
-    from growd.config.findings import OptionPath
+    from growd.config.findings import Fault, OptionPath
     from growd.config.root import Config
 
 _I2C_PINS: Final = {0: (0, 1), 1: (2, 3)}
@@ -46,7 +46,7 @@ def device_inconsistencies(config: Config) -> Iterator[Finding]:
     """Options of devices that do not go together, in a file where each is valid by itself."""
     for chamber in chambers_of(config):
         yield from sensor_faults(chamber)
-        yield from _lamp(chamber)
+        yield from at(chamber.path("light"), _lamp(chamber))
         if chamber.options.output:
             from growd.config.output_checks import output_faults  # noqa: PLC0415  only with outputs
 
@@ -55,7 +55,6 @@ def device_inconsistencies(config: Config) -> Iterator[Finding]:
         yield from _limits(chamber)
         yield from faults_of_conditions(chamber)
         yield from _combined(chamber)
-        yield from _unmeasured(chamber)
     yield from shared_places(config)
     if any(chamber.options.output for chamber in chambers_of(config)):
         from growd.config.output_checks import shared_devices  # noqa: PLC0415  only with outputs
@@ -81,10 +80,9 @@ def _names(chamber: Chamber) -> Iterator[Finding]:
     yield from once(chamber.path("light", "channel"), "name", channels)
     for number, sensor in enumerate(options.sensor):
         if sensor.name == "light":
-            yield Finding(
-                chamber.path("sensor", number, "name"), "light is the name of the lamp; choose another"
-            )
-    if chamber.options.output:
+            path = chamber.path("sensor", number, "name")
+            yield Finding(path, "light is the name of the lamp; choose another")
+    if options.output:
         from growd.config.output_checks import output_names  # noqa: PLC0415  only with outputs
 
         yield from output_names(chamber)
@@ -97,26 +95,22 @@ def _pins(config: Config) -> Iterator[Finding]:
         for sensor in chamber.options.sensor:
             taken |= _pins_of(sensor, chamber.device(sensor.name))
     for chamber in chambers_of(config):
-        for path, user, pin in (*_inputs(chamber), *_outputs(chamber)):
+        for path, user, pin in _users(chamber):
             if pin in taken:
                 reason = f"{user} and {taken[pin]} are both on GPIO {pin}; give one of them another"
                 yield Finding(path, reason)
             taken.setdefault(pin, user)
 
 
-def _inputs(chamber: Chamber) -> Iterator[tuple[OptionPath, str, int]]:
-    """The option, the name and the pin of each sensor on a pin."""
+def _users(chamber: Chamber) -> Iterator[tuple[OptionPath, str, int]]:
+    """The option, the name and the pin of each device on a pin."""
     for number, sensor in enumerate(chamber.options.sensor):
         if sensor.switch_pin is not None:
             yield chamber.path("sensor", number, "pin"), chamber.device(sensor.name), sensor.switch_pin
-
-
-def _outputs(chamber: Chamber) -> Iterator[tuple[OptionPath, str, int]]:
-    """The option, the name and the pin of each output."""
     for number, channel in enumerate(chamber.light.channel):
         path = chamber.path("light", "channel", number, "pin")
         yield path, f"channel {chamber.device(channel.name)}", channel.pin
-    for output_path, output in (chamber.outputs_by_path | chamber.channels_by_path).items():
+    for output_path, output in chamber.all_by_path.items():
         if output.pin is not None:
             yield (*output_path, "pin"), chamber.device(output.name), output.pin
 
@@ -131,65 +125,45 @@ def _pins_of(sensor: Sensor, name: str) -> dict[int, str]:
     return dict.fromkeys(pins, f"sensor {name} at {sensor.port}")
 
 
-def _lamp(chamber: Chamber) -> Iterator[Finding]:
-    light = chamber.options.light
+def _lamp(chamber: Chamber) -> Iterator[Fault]:
+    light, pins = chamber.options.light, ", ".join(map(str, PWM_PINS))
     if light.enabled and not light.channel and not chamber.channels_by_path:
-        reason = "has no entry; without a lamp, set enabled = false"
-        yield Finding(chamber.path("light", "channel"), reason)
+        yield "channel", "has no entry; without a lamp, set enabled = false"
     elif light.hardware_pwm and not any(channel.pin in PWM_PINS for channel in light.channel):
-        pins = ", ".join(map(str, PWM_PINS))
-        yield Finding(
-            chamber.path("light", "hardware_pwm"), f"is for GPIO {pins}, and the lamp is on other pins"
-        )
-    if light.frequency_hz > SOFTWARE_PWM_HZ and not light.switched:
-        yield from _too_fast(chamber.path("light", "frequency_hz"), light)
-    for option in _OF_DIMMING if light.switched else ():
-        if getattr(light, option) != getattr(_DIMMED, option):
-            reason = "has no effect on a lamp with switched = true"
-            yield Finding(chamber.path("light", option), reason)
-
-
-def _too_fast(path: OptionPath, light: Light) -> Iterator[Finding]:
-    for channel in light.channel if light.enabled else ():
+        yield "hardware_pwm", f"is for GPIO {pins}, and the lamp is on other pins"
+    is_fast = light.enabled and not light.switched and light.frequency_hz > SOFTWARE_PWM_HZ
+    for channel in light.channel if is_fast else ():
         if not (light.hardware_pwm and channel.pin in PWM_PINS):
             reason = (
-                f"{channel.name} on GPIO {channel.pin} has software PWM, of at most "
-                f"{SOFTWARE_PWM_HZ:g} Hz; take a lower frequency, or set hardware_pwm for lamps on "
-                f"GPIO {', '.join(map(str, PWM_PINS))}"
+                f"{channel.name} on GPIO {channel.pin} has software PWM, of at most {SOFTWARE_PWM_HZ:g} Hz; "
+                f"take a lower frequency, or set hardware_pwm for lamps on GPIO {pins}"
             )
-            yield Finding(path, reason)
+            yield "frequency_hz", reason
+    for option in _OF_DIMMING if light.switched else ():
+        if getattr(light, option) != getattr(_DIMMED, option):
+            yield option, "has no effect on a lamp with switched = true"
+    if light.needs_sensor and ILLUMINANCE not in chamber.measured:
+        yield "needs_sensor", f"no sensor measures {ILLUMINANCE}"
 
 
 def _limits(chamber: Chamber) -> Iterator[Finding]:
     """The limits of interlocks fit the ranges of the sensors."""
-    limits = chamber.options.interlock
+    ceiling_ppm = chamber.options.interlock.ceiling_ppm
     for number, sensor in enumerate(chamber.options.sensor if chamber.own_variables & {VALVE, FAN} else ()):
         range_ppm = sensor.range_ppm or _DEFAULT_RANGE_PPM
-        if sensor.kind in KINDS_WITH["range_ppm"] and range_ppm - 1 < limits.ceiling_ppm:
-            yield Finding(
-                chamber.path("sensor", number, "range_ppm"),
+        if sensor.kind in KINDS_WITH["range_ppm"] and range_ppm - 1 < ceiling_ppm:
+            reason = (
                 f"{sensor.name} ends at {range_ppm}, so it cannot measure [interlock] ceiling_ppm, "
-                f"{limits.ceiling_ppm:g}; choose a larger range (10000 is the largest) or a lower ceiling",
+                f"{ceiling_ppm:g}; choose a larger range (10000 is the largest) or a lower ceiling"
             )
-
-
-_OF_SEVERAL: Final = {"combine": "combined", "drift": "compared"}
+            yield Finding(chamber.path("sensor", number, "range_ppm"), reason)
 
 
 def _combined(chamber: Chamber) -> Iterator[Finding]:
-    options = chamber.options
-    for section, variable in (
-        *(("combine", name) for name in options.combine),
-        *(("drift", name) for name in options.drift),
-    ):
-        path = chamber.path(section, variable)
-        if variable not in VARIABLES:
-            yield Finding(path, no_variable(variable))
-        elif variable not in chamber.shared:
-            yield Finding(path, f"only a variable with two or more sensors can be {_OF_SEVERAL[section]}")
-
-
-def _unmeasured(chamber: Chamber) -> Iterator[Finding]:
-    """Options of the lamp that imply a variable that no sensor measures."""
-    if chamber.options.light.needs_sensor and ILLUMINANCE not in chamber.measured:
-        yield Finding(chamber.path("light", "needs_sensor"), f"no sensor measures {ILLUMINANCE}")
+    for section, done in (("combine", "combined"), ("drift", "compared")):
+        for variable in getattr(chamber.options, section):
+            path = chamber.path(section, variable)
+            if variable not in VARIABLES:
+                yield Finding(path, no_variable(variable))
+            elif variable not in chamber.shared:
+                yield Finding(path, f"only a variable with two or more sensors can be {done}")

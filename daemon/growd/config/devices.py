@@ -251,3 +251,8 @@ class Light(Section, frozen=True):
 
     stale_after_s: Patience = 10.0
     """Without a newer command the lamp goes dark after this time."""
+
+    @property
+    def hardware_chip(self) -> int | None:
+        """The PWM chip that dims it, None for software PWM and relays."""
+        return self.pwm_chip if self.hardware_pwm and not self.switched else None

@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from growd.variables import VARIABLES
+from growd.variables import VARIABLES, similar_variable
 
 if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from growd.config.alerts import AlertOptions, Notify
+    from growd.config.alerts import AlertOptions
     from growd.config.devices import Sensor
     from growd.config.outputs import Output
     from growd.config.root import Config
 
 OptionPath: TypeAlias = tuple[str | int, ...]
 """A place in the tree of the configuration: ("light", "channel", 0, "pin")."""
+
+Fault: TypeAlias = tuple[str, str]
+"""An option of a section, and what is wrong with it."""
 
 _CHAMBER = "chamber"
 _CONTROL = "control"
@@ -80,22 +83,31 @@ if TYPE_CHECKING:
     """Finds valid options that are probably mistakes. Each reason ends with the remedy."""
 
 
+def at(path: OptionPath, faults: Iterable[Fault]) -> Iterator[Finding]:
+    """The findings of faults of the entry at `path`."""
+    return (Finding((*path, option), reason) for option, reason in faults)
+
+
+def did_you_mean(variable: str) -> str:
+    """The end of a sentence about an unknown variable, "" if no other is like it."""
+    meant = similar_variable(variable)
+    return f"; did you mean {meant}?" if meant not in ("", variable) else ""
+
+
 def of_other_kinds(
-    path: OptionPath,
-    entry: AlertOptions | Notify | Output | Sensor,
-    kinds_with: Mapping[str, Collection[str]],
-) -> Iterator[Finding]:
-    """The options of the entry at `path` that only entries of other kinds have."""
+    entry: AlertOptions | Output | Sensor, kinds_with: Mapping[str, Collection[str]]
+) -> Iterator[Fault]:
+    """The options of an entry that only entries of other kinds have."""
     defaults = {field.name: field.default for field in msgspec.structs.fields(type(entry))}
     article = "an" if entry.kind.startswith((*"aeiou", "ssr")) else "a"
     for option, kinds in kinds_with.items():
         if entry.kind not in kinds and getattr(entry, option) != defaults[option]:
-            reason = f"{entry.name} is {article} {entry.kind}; this is for {', '.join(kinds)} only: remove it"
-            yield Finding((*path, option), reason)
+            named = f"{entry.name} is {article} {entry.kind}"
+            yield option, f"{named}; this is for {', '.join(kinds)} only: remove it"
 
 
-def beyond_range(variable: str, *, above: float | None, below: float | None) -> Iterator[tuple[str, str]]:
-    """The option, and why it is wrong, for each limit that no reading of a variable can pass."""
+def beyond_range(variable: str, *, above: float | None, below: float | None) -> Iterator[Fault]:
+    """The limits that no reading of a variable can pass."""
     known = VARIABLES.get(variable)
     if known is None:
         return
@@ -111,9 +123,3 @@ def once(path: OptionPath, option: str, values: Sequence[object]) -> Iterator[Fi
     for number, value in enumerate(values):
         if value in values[:number]:
             yield Finding((*path, number, option), f"{value} is given {values.count(value)} times")
-
-
-def refuse(findings: Iterable[Finding]) -> None:
-    """Raise `ConfigError` if there are findings."""
-    if sentences := [finding.sentence for finding in findings]:
-        raise ConfigError(*sentences)

@@ -111,7 +111,7 @@ def _as_name(text: str) -> str:
     """The text with the letters that names may have."""
     spelled = "".join(_LETTERS.get(letter, letter) for letter in unicodedata.normalize("NFC", text.strip()))
     plain = unicodedata.normalize("NFKD", spelled).encode("ascii", "ignore").decode()
-    return re.sub(r"[^\w.-]+", "_", plain).strip("_.")
+    return re.sub(r"[^\w.-]+", "_", plain).strip("_.-")
 
 
 def _meant_kind(value: object, *, is_sensor: bool) -> str:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from growd.config.base import Section
-from growd.config.findings import Finding
-from growd.loops import loop_kind
-from growd.variables import ILLUMINANCE, VARIABLES, similar_variable
+from growd.config.findings import Finding, did_you_mean
+from growd.variables import ILLUMINANCE, VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,31 +77,22 @@ def loop_faults(chamber: Chamber) -> Iterator[Finding]:
         path = chamber.path("control", variable)
         if reason := _unusable(chamber, variable):
             yield Finding(path, reason)
-        elif (options.method or loop_kind(variable).method) != "dose":
-            continue
-        elif options.feed_forward:
+        elif options.feed_forward and chamber.loop_method(variable) == "dose":
             yield Finding((*path, "feed_forward"), "is for a PID, and this variable is controlled by doses")
     for variable in chamber.loops:
-        yield from _without_flow(chamber, variable)
+        for path, output in chamber.outputs_by_path.items():
+            is_dose = variable in output.moved and chamber.loop_method(variable) == "dose"
+            if is_dose and output.flow_ml_min is None:
+                yield Finding((*path, "flow_ml_min"), f"is missing; {output.name} gives doses for {variable}")
 
 
 def _unusable(chamber: Chamber, variable: str) -> str:
     """Why there is no such loop, "" if there may be one."""
     if variable not in VARIABLES or VARIABLES[variable].is_output:
-        meant = similar_variable(variable)
-        return f"there is no such variable to control{f'; did you mean {meant}?' if meant else ''}"
+        return f"there is no such variable to control{did_you_mean(variable)}"
     if variable == ILLUMINANCE:
         return "the light is controlled by the section [light]"
     if variable in chamber.loops:
         return ""
     missing = "sensor measures" if variable not in chamber.measured else "output moves"
     return f"no {missing} {variable}, so nothing controls it"
-
-
-def _without_flow(chamber: Chamber, variable: str) -> Iterator[Finding]:
-    """Outputs of doses whose flow is not known."""
-    if (chamber.loop_options(variable).method or loop_kind(variable).method) != "dose":
-        return
-    for path, output in chamber.outputs_by_path.items():
-        if variable in output.moved and output.flow_ml_min is None:
-            yield Finding((*path, "flow_ml_min"), f"is missing; {output.name} gives doses for {variable}")

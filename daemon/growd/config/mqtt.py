@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from growd.config.base import Port, Section
-from growd.config.findings import Finding
+from growd.config.findings import at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from growd.config.findings import Fault, Finding
 
 
 class Mqtt(Section, frozen=True):
@@ -49,25 +51,23 @@ class Mqtt(Section, frozen=True):
 
 def faults_of_mqtt(mqtt: Mqtt) -> Iterator[Finding]:
     """Options of [mqtt] that do not go together."""
+    return at(("mqtt",), _faults(mqtt))
+
+
+def _faults(mqtt: Mqtt) -> Iterator[Fault]:
     if mqtt.password_file and not mqtt.user:
-        yield Finding(("mqtt", "password_file"), "has no effect without a user")
+        yield "password_file", "has no effect without a user"
     if mqtt.ca_file and mqtt.security == "none":
-        yield Finding(("mqtt", "ca_file"), 'has no effect without security = "tls"')
-    if not mqtt.host:
-        for option in ("user", "port", "ca_file", "publish"):
-            if getattr(mqtt, option):
-                yield Finding(("mqtt", option), "has no effect without a host")
+        yield "ca_file", 'has no effect without security = "tls"'
+    for option in ("user", "port", "ca_file", "publish") if not mqtt.host else ():
+        if getattr(mqtt, option):
+            yield option, "has no effect without a host"
     if mqtt.commands and not mqtt.publish:
-        yield Finding(("mqtt", "commands"), "has no effect without publish = true")
-    if reason := fault_of_prefix(mqtt.topic):
-        yield Finding(("mqtt", "topic"), reason)
-
-
-def fault_of_prefix(prefix: str) -> str:
-    """Why topics can't begin with this, or ""."""
-    if prefix.startswith("/") or prefix.endswith("/"):
-        return f"must not begin or end with /, got {prefix!r}"
-    return fault_of_topic(prefix)
+        yield "commands", "has no effect without publish = true"
+    if mqtt.topic.startswith("/") or mqtt.topic.endswith("/"):
+        yield "topic", f"must not begin or end with /, got {mqtt.topic!r}"
+    elif reason := fault_of_topic(mqtt.topic):
+        yield "topic", reason
 
 
 def fault_of_topic(topic: str) -> str:

@@ -236,6 +236,11 @@ class Output(Section, frozen=True):
         return is_dimmed and self.unit != "switch"
 
     @property
+    def hardware_chip(self) -> int | None:
+        """The PWM chip that dims it, None for other kinds."""
+        return self.pwm_chip if self.kind == "hardware_pwm" else None
+
+    @property
     def has_contacts(self) -> bool:
         """Whether it is switched by mechanical contacts, as the devices in the network are."""
         return self.kind == "relay" or (self.kind in IN_THE_NETWORK and not self.can_dim)

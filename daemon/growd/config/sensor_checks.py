@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 from growd.config.chamber import chambers_of
 from growd.config.devices import Sensor
-from growd.config.findings import Finding, of_other_kinds
+from growd.config.findings import Finding, at, did_you_mean, of_other_kinds
 from growd.config.mqtt import fault_of_topic
 from growd.config.outputs import OwnOutput
 from growd.device_kinds import SENSOR_KINDS, kinds_with, with_article
-from growd.variables import PPFD, VARIABLES, similar_variable
+from growd.variables import PPFD, VARIABLES
 from growd_drivers.kinds import UnloadedKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from growd.config.chamber import Chamber
-    from growd.config.findings import OptionPath
+    from growd.config.findings import Fault
     from growd.config.root import Config
 
 KINDS_WITH: Final = {name: kinds_with(name) for name in Sensor.__struct_fields__ if kinds_with(name)}
@@ -33,45 +33,52 @@ _PLAIN: Final = Sensor(name="any", kind=next(iter(SENSOR_KINDS)))
 def sensor_faults(chamber: Chamber) -> Iterator[Finding]:
     """No sensor has an option of another kind, and a serial sensor is at a port or behind a bridge."""
     for number, sensor in enumerate(chamber.options.sensor):
-        path = chamber.path("sensor", number)
-        kind = SENSOR_KINDS[sensor.kind]
-        if isinstance(kind, UnloadedKind):
-            continue
-        others = {name: each for name, each in KINDS_WITH.items() if name not in kind.options}
-        yield from of_other_kinds(path, sensor, others)
-        yield from _missing(path, sensor)
-        yield from _beyond(path, sensor)
-        yield from _overridden(path, sensor)
-        if "variable" in kind.options:
-            yield from _purpose(chamber, path, sensor)
-        if sensor.points:
-            yield from _points(path, sensor)
-        if kind.opens == "messages":
-            yield from _received(chamber, path, sensor)
-        yield from _serial(path, sensor) if kind.opens == "serial" else _off_the_bus(path, sensor)
+        if not isinstance(SENSOR_KINDS[sensor.kind], UnloadedKind):
+            yield from at(chamber.path("sensor", number), _faults(chamber, sensor))
+        if sensor.kind == "mqtt" and not chamber.config.mqtt.host:
+            reason = f"is missing; sensor {chamber.device(sensor.name)} is on this broker"
+            yield Finding(("mqtt", "host"), reason)
+
+
+def _faults(chamber: Chamber, sensor: Sensor) -> Iterator[Fault]:
+    kind = SENSOR_KINDS[sensor.kind]
+    yield from of_other_kinds(
+        sensor, {name: kinds for name, kinds in KINDS_WITH.items() if name not in kind.options}
+    )
+    for option in kind.needs:
+        if getattr(sensor, option) in (None, "", ()):
+            yield option, f"is missing; {sensor.name} is a {sensor.kind}, which needs it"
+    yield from _beyond(sensor)
+    if sensor.switch_pin in PULLED_UP_PINS and sensor.pull != "up":
+        reason = f"has no effect on GPIO {sensor.pin}, which has a resistor to 3.3 V on the board"
+        yield "pull", f'{sensor.pull} {reason}: take another pin, or pull = "up"'
+    if "variable" in kind.options:
+        yield from _confirmed(chamber, sensor) if sensor.confirms else _measured(sensor)
+    if sensor.points:
+        yield from _points(sensor)
+    if kind.opens == "messages":
+        yield from _received(sensor)
+    yield from _serial(sensor) if kind.opens == "serial" else _off_the_bus(sensor)
 
 
 def shared_places(config: Config) -> Iterator[Finding]:
     """Sensors of any environment at one address of a bus, or at one serial port."""
     taken: dict[tuple[int, int], str] = {}
-    ports: list[tuple[str, str]] = []
-    ids: list[tuple[str, str]] = []
+    lines: list[tuple[str, str, str]] = []
     chips: dict[tuple[tuple[int, int], str], dict[str, str]] = {}
     for chamber in chambers_of(config):
         for number, sensor in enumerate(chamber.options.sensor):
             path, name = chamber.path("sensor", number), chamber.device(sensor.name)
             if sensor.port is not None:
-                yield from _shared_port(path, name, sensor.port, ports)
-                ports.append((name, sensor.port))
+                yield from at(path, _shared_line(name, "port", sensor.port, lines))
             if sensor.one_wire_pin is not None:
-                yield from _shared_port(path, name, sensor.device, ids, "device")
-                ids.append((name, sensor.device))
+                yield from at(path, _shared_line(name, "device", sensor.device, lines))
             if not sensor.is_on_i2c:
                 continue
             place = (sensor.bus, sensor.i2c_address)
             part = SENSOR_KINDS[sensor.kind].part_of_chip
             if part and (place, sensor.kind) in chips:
-                yield from _shared_chip(path, name, getattr(sensor, part), chips[place, sensor.kind])
+                yield from at(path, _shared_chip(name, getattr(sensor, part), chips[place, sensor.kind]))
                 continue
             chips[place, sensor.kind] = {getattr(sensor, part): name} if part else {}
             if place in taken:
@@ -96,141 +103,111 @@ def _outputs_at(chamber: Chamber, taken: dict[tuple[int, int], str]) -> Iterator
 
 def no_variable(name: str) -> str:
     """The reason of a finding about an unknown variable."""
-    meant = similar_variable(name)
-    return "there is no variable of this name" + (f"; did you mean {meant}?" if meant else "")
+    return f"there is no variable of this name{did_you_mean(name)}"
 
 
-def _off_the_bus(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
+def _off_the_bus(sensor: Sensor) -> Iterator[Fault]:
     for option in ("bus", "address") if not sensor.is_on_i2c else ():
         if getattr(sensor, option) != getattr(_PLAIN, option):
-            reason = f"{sensor.name} is a {sensor.kind}, which is not on an I2C bus"
-            yield Finding((*path, option), reason)
+            yield option, f"{sensor.name} is a {sensor.kind}, which is not on an I2C bus"
 
 
-def _serial(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
+def _serial(sensor: Sensor) -> Iterator[Fault]:
     if sensor.port is None and not sensor.address:
         where = "on a serial line such as /dev/serial0; behind an SC16IS750 bridge set its address"
-        reason = f"is missing; {sensor.name} is a {sensor.kind}, {where} instead, such as 0x4D"
-        yield Finding((*path, "port"), reason)
+        yield "port", f"is missing; {sensor.name} is a {sensor.kind}, {where} instead, such as 0x4D"
     for option, default in (("bus", 1), ("address", 0)):
         if sensor.port is not None and getattr(sensor, option) != default:
-            reason = f"{sensor.name} is at {sensor.port}, and not behind a bridge on an I2C bus"
-            yield Finding((*path, option), reason)
+            yield option, f"{sensor.name} is at {sensor.port}, and not behind a bridge on an I2C bus"
 
 
-def _missing(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
-    for option in SENSOR_KINDS[sensor.kind].needs:
-        if getattr(sensor, option) in (None, "", ()):
-            yield Finding((*path, option), f"is missing; {sensor.name} is a {sensor.kind}, which needs it")
-
-
-def _points(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
+def _points(sensor: Sensor) -> Iterator[Fault]:
     """Two different points, within the ranges of the chip and of the variable."""
     if len(sensor.points) != 2:  # noqa: PLR2004  of a line
-        yield Finding((*path, "points"), f"must be two points, got {len(sensor.points)}")
+        yield "points", f"must be two points, got {len(sensor.points)}"
         return
     (volts, first), (other_volts, last) = sensor.points
     if volts == other_volts or first == last:
-        yield Finding((*path, "points"), "must differ in volts and in value")
+        yield "points", "must differ in volts and in value"
     for number in (volts, other_volts):
         if not abs(number) <= sensor.range_mv / 1000:
-            yield Finding((*path, "points"), f"{number:g} V is beyond range_mv, {sensor.range_mv}")
+            yield "points", f"{number:g} V is beyond range_mv, {sensor.range_mv}"
     variable = VARIABLES.get(sensor.variable)
     for value in (first, last) if variable else ():
         if variable and not variable.minimum <= value <= variable.maximum:
             limits = f"{variable.minimum:g} to {variable.maximum:g} {variable.unit}"
-            yield Finding((*path, "points"), f"{value:g} is beyond the range of {variable.name}, {limits}")
+            yield "points", f"{value:g} is beyond the range of {variable.name}, {limits}"
 
 
-def _received(chamber: Chamber, path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
+def _received(sensor: Sensor) -> Iterator[Fault]:
     if sensor.interval_s != _PLAIN.interval_s:
-        reason = f"{sensor.name} is not read, but sent by others; stale_after_s says how long a value counts"
-        yield Finding((*path, "interval_s"), reason)
+        reason = "is not read, but sent by others; stale_after_s says how long a value counts"
+        yield "interval_s", f"{sensor.name} {reason}"
     if not sensor.scale:
-        yield Finding((*path, "scale"), f"must not be 0; {sensor.name} would always have one value")
-    if sensor.kind != "mqtt":
-        return
-    if sensor.topic and (fault := fault_of_topic(sensor.topic)):
-        yield Finding((*path, "topic"), fault)
-    if not chamber.config.mqtt.host:
-        yield Finding(("mqtt", "host"), f"is missing; sensor {chamber.device(sensor.name)} is on this broker")
+        yield "scale", f"must not be 0; {sensor.name} would always have one value"
+    if sensor.kind == "mqtt" and sensor.topic and (fault := fault_of_topic(sensor.topic)):
+        yield "topic", fault
 
 
-def _purpose(chamber: Chamber, path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
-    """A sensor of any variable measures one that fits it, or confirms an output."""
-    if sensor.confirms:
-        yield from _confirmed(chamber, path, sensor)
-        return
+def _measured(sensor: Sensor) -> Iterator[Fault]:
+    """A sensor of any variable measures one that fits it."""
     (name,) = sensor.fields.values()
     variable, units = VARIABLES.get(name), SENSOR_KINDS[sensor.kind].units
+    reason = ""
     if not name:
         reason = f"is missing; {sensor.name} needs the variable that it measures, or confirms = an output"
-        yield Finding((*path, "variable"), reason)
     elif variable is None:
-        yield Finding((*path, "variable"), no_variable(name))
+        reason = no_variable(name)
     elif variable.is_output:
         reason = f"{name} is what an output does, which no sensor measures; to watch an output, set confirms"
-        yield Finding((*path, "variable"), reason)
     elif variable.is_derived and name != PPFD:
-        yield Finding((*path, "variable"), f"growd calculates {name} from other variables")
+        reason = f"growd calculates {name} from other variables"
     elif units and variable.unit not in units:
         reason = f"{name} is in {variable.unit}, and a {sensor.kind} measures {' or '.join(units)}"
-        yield Finding((*path, "variable"), reason)
+    if reason:
+        yield "variable", reason
 
 
-def _confirmed(chamber: Chamber, path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
+def _confirmed(chamber: Chamber, sensor: Sensor) -> Iterator[Fault]:
     known = chamber.output_names
     if sensor.variable:
-        yield Finding((*path, "variable"), f"{sensor.name} confirms {sensor.confirms} instead: remove one")
+        yield "variable", f"{sensor.name} confirms {sensor.confirms} instead: remove one"
     if sensor.confirms not in known:
         there = f"there is {', '.join(known)}" if known else "there is none"
-        yield Finding((*path, "confirms"), f"there is no output {sensor.confirms}; {there}")
+        yield "confirms", f"there is no output {sensor.confirms}; {there}"
     elif sensor is not chamber.confirming(sensor.confirms)[0]:
-        yield Finding((*path, "confirms"), f"another sensor confirms {sensor.confirms}: remove one of them")
+        yield "confirms", f"another sensor confirms {sensor.confirms}: remove one of them"
     for output in chamber.all_outputs:
         if sensor.kind == "mqtt" and sensor.topic and sensor.topic in output.command_topics:
             reason = f"has growd's own commands for {output.name}; take the topic of the device's state"
-            yield Finding((*path, "topic"), reason)
+            yield "topic", reason
 
 
-def _beyond(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
+def _beyond(sensor: Sensor) -> Iterator[Fault]:
     """Options beyond what this kind of sensor takes, where others take more."""
     kind = SENSOR_KINDS[sensor.kind]
+    part = with_article(kind.part)
     if sensor.calibrate_every_days is not None and not kind.calibrations:
-        reason = f"{with_article(kind.part)} has no calibration that growd could record"
-        yield Finding((*path, "calibrate_every_days"), reason)
+        yield "calibrate_every_days", f"{part} has no calibration that growd could record"
     if sensor.stuck_after_s is not None and not kind.same_for_s:
-        reason = f"{with_article(kind.part)} never repeats a measurement: remove it"
-        yield Finding((*path, "stuck_after_s"), reason)
+        yield "stuck_after_s", f"{part} never repeats a measurement: remove it"
     for option, (minimum, maximum) in kind.limits.items():
         value = getattr(sensor, option)
         if value is not None and not minimum <= value <= maximum:
-            part = with_article(kind.part)
-            reason = f"{value:g} is not between {minimum:g} and {maximum:g}, the range of {part}"
-            yield Finding((*path, option), reason)
+            yield option, f"{value:g} is not between {minimum:g} and {maximum:g}, the range of {part}"
 
 
-def _overridden(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
-    """Options that have no effect at this place."""
-    if sensor.switch_pin in PULLED_UP_PINS and sensor.pull != "up":
-        reason = (
-            f"{sensor.pull} has no effect on GPIO {sensor.pin}, which has a resistor to 3.3 V on the board"
-        )
-        yield Finding((*path, "pull"), f'{reason}: take another pin, or pull = "up"')
-
-
-def _shared_chip(path: OptionPath, name: str, part: str, taken: dict[str, str]) -> Iterator[Finding]:
+def _shared_chip(name: str, part: str, taken: dict[str, str]) -> Iterator[Fault]:
     """Sensors of one chip are on different inputs of it."""
     if part in taken:
-        yield Finding((*path, "channel"), f"{taken[part]} and {name} are both on input {part}")
+        yield "channel", f"{taken[part]} and {name} are both on input {part}"
     taken.setdefault(part, name)
 
 
-def _shared_port(
-    path: OptionPath, name: str, port: str, others: Sequence[tuple[str, str]], option: str = "port"
-) -> Iterator[Finding]:
+def _shared_line(name: str, option: str, value: str, others: list[tuple[str, str, str]]) -> Iterator[Fault]:
     """A pattern opens the first port that it matches, so no other sensor may be at one of those."""
-    for other_name, other in others:
-        if fnmatchcase(other, port) or fnmatchcase(port, other):
-            shared = port if fnmatchcase(port, other) else other
-            yield Finding((*path, option), f"{other_name} and {name} are both at {shared}")
+    for other_name, other_option, other in others:
+        if option == other_option and (fnmatchcase(other, value) or fnmatchcase(value, other)):
+            shared = value if fnmatchcase(value, other) else other
+            yield option, f"{other_name} and {name} are both at {shared}"
+    others.append((name, option, value))

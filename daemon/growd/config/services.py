@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Annotated, Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -10,10 +10,7 @@ from msgspec import Meta
 
 from growd.config.base import Name, NameOrNone, Port, Section
 from growd.config.devices import SensorKindName
-from growd.config.findings import ConfigError, Finding
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from growd.config.findings import ConfigError
 
 MessageTypeName = Literal[
     "std_msgs/Float64",
@@ -224,10 +221,3 @@ class Retention(Section, frozen=True):
 
     budget_mb: Annotated[float, Meta(ge=0, le=100_000_000)] = 0.0
     """Room for the database with its compaction. 0: what the disk allows (docs/retention.md)."""
-
-
-def faults_of_retention(options: Retention) -> Iterator[Finding]:
-    """Options of the section that contradict each other."""
-    if 0 < options.keep_days < LEAST_DAYS:
-        reason = f"must be 0 or from {LEAST_DAYS:g}, got {options.keep_days:g}"
-        yield Finding(("retention", "keep_days"), reason)

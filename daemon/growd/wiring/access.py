@@ -58,12 +58,6 @@ def access_control(
         attempts = Attempts(monotonic)
         sessions = Sessions(ask, config.access, attempts, monotonic)
         return AccessControl(Authorization(config.access, sessions, root), sessions, attempts)
-    if http.access == "open":
-        warning = what_is_open(
-            http.host,
-            is_embedded=not config.couchdb.url,
-            client_design_documents=config.couchdb.client_design_documents,
-        )
-        if warning:
-            _log.warning("%s", warning)
+    if http.access == "open" and (warning := what_is_open(config)):
+        _log.warning("%s", warning)
     return None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from growd.config.outputs import CONTACT_STARTS, IN_THE_NETWORK, ON_A_PIN
 from growd.control.actuation import Actuator, OutputActuator, SwitchActuator
@@ -19,11 +20,14 @@ from growd_drivers.network_switch import NETWORK_LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+    from datetime import tzinfo
 
     from growd.bus import Bus
     from growd.config import Chamber, Output
     from growd.control.actuation import GivenDose
+    from growd.control.calibration_log import RecordKeeper
     from growd.control.dose_accounts import DoseAccounts
+    from growd.control.hold import OutputHold
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
     from growd.control.pumps import PumpFlow
@@ -41,32 +45,40 @@ PINS: Final = "pins"
 """The name of the thread of all pins."""
 
 
+@dataclass(frozen=True)
+class Common:
+    """What all environments share."""
+
+    bus: Bus
+    hardware: Hardware
+    workers: Workers
+    """A thread for each bus, each serial line and each output."""
+    memory: Memory
+    """Keeps what has to outlast a restart."""
+    report: Callable[[str], None]
+    """Gets a sentence for each output that may not be safe at the end."""
+    records: RecordKeeper | None = None
+    """Keeps the calibrations."""
+    zone: tzinfo | None = None
+    """In which days begin (None: local)."""
+    hold: OutputHold | None = None
+    """Keeps all outputs safe while it is set."""
+
+
 class ChamberOutputs:
-    """All outputs of a chamber, each with its actuator.
+    """All outputs of a chamber, each with its actuator."""
 
-    `report` gets a sentence for each output that may not be safe at the end.
-    """
-
-    def __init__(
-        self,
-        chamber: Chamber,
-        bus: Bus,
-        hardware: Hardware,
-        workers: Workers,
-        *,
-        memory: Memory,
-        report: Callable[[str], None],
-        flows: Mapping[str, PumpFlow],
-    ) -> None:
+    def __init__(self, chamber: Chamber, common: Common, flows: Mapping[str, PumpFlow]) -> None:
         self._chamber = chamber
-        self._bus = bus
-        self._hardware = hardware
-        self._workers = workers
-        self._report_unsafe = report
-        self.counters = OutputCounters(bus, chamber.environment, rated_outputs(chamber), memory, flows)
+        self._bus = common.bus
+        self._hardware = common.hardware
+        self._workers = common.workers
+        self._report_unsafe = common.report
+        rated = rated_outputs(chamber)
+        self.counters = OutputCounters(common.bus, chamber.environment, rated, common.memory, flows)
         self._flows = flows
         self._actuators: list[Actuator] = []
-        self._devices: list[tuple[Worker, OutputDevice[Any]]] = []
+        self._devices: list[tuple[Worker, OutputDevice]] = []
 
     def actuators(self, interlocks: Interlocks) -> list[Actuator]:
         """New actuators, which ask `interlocks` before they write."""
@@ -135,7 +147,7 @@ class ChamberOutputs:
             dosed=self._dosed(output),
         )
 
-    def _worker(self, name: str, devices: Iterable[OutputDevice[Any]], line: str = "") -> Worker:
+    def _worker(self, name: str, devices: Iterable[OutputDevice], line: str = "") -> Worker:
         """One thread per output, so that a hanging output blocks no other; on a bus or line its thread.
 
         All pins have one thread, since the keeper of pins answers in time. No bus or line has a name as an
@@ -152,10 +164,9 @@ class ChamberOutputs:
 
     def _dosed(self, output: Output) -> Callable[[GivenDose], None] | None:
         """What gets the doses of an output."""
-        role = output.role
-        if role is None or role.output_class is not OutputClass.DOSING:
+        if output.role is None or not output.is_a(OutputClass.DOSING):
             return None
-        return self._doses.account_of(output.name, role.name, lambda: self._flows[output.name].ml_min)
+        return self._doses.account_of(output.name, output.role.name, lambda: self._flows[output.name].ml_min)
 
     @cached_property
     def _doses(self) -> DoseAccounts:
@@ -163,7 +174,7 @@ class ChamberOutputs:
 
         return DoseAccounts(self._bus, self._chamber.environment)
 
-    async def _close(self, worker: Worker, device: OutputDevice[Any]) -> None:
+    async def _close(self, worker: Worker, device: OutputDevice) -> None:
         try:
             async with asyncio.timeout(DEVICE_CLOSE_S):
                 await worker.run(device.close)
@@ -182,7 +193,7 @@ def switching_of(chamber: Chamber, variable: str) -> tuple[float, float]:
 
     0 if they can be dimmed.
     """
-    outputs = [each for each in chamber.outputs if each.own_variable == variable]
+    outputs = chamber.by_own_variable[variable]
     if all(each.can_dim for each in outputs):
         return 0.0, 0.0
     role = outputs[0].role

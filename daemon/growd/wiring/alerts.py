@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import platform
+import ssl
 import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -16,15 +17,17 @@ from growd.bus.errors import counted, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import STRING
 from growd.bus.services import SUCCESS
-from growd.config import chambers_of
+from growd.config import ConfigError, chambers_of
 from growd.config.alerts import DEFAULT_ALERTS, faults_of_alerts
+from growd.config.secrets import read_line
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import load
 from growd.runtime.sentence import encode
 from growd.runtime.supervisor import Supervisor
+from growd.wiring.files import trusting
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
     from datetime import tzinfo
 
     from growd.alerts.backlog import SavedAlerts
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
     from growd.alerts.watch import Watch
     from growd.bus import Bus
     from growd.config import Config, Finding
-    from growd.config.alerts import AlertOptions
+    from growd.config.alerts import AlertOptions, Notify
     from growd.host.mqtt import MqttLink
     from growd.status.status_node import StatusNode
     from growd.store.local import LocalStore
@@ -208,9 +211,6 @@ class Alerting:
         if not self._rules(config) and self._saved is None:
             return {}
         await load("growd.alerts.watch", "growd.alerts.backlog", "growd.alerts.dispatch")
-        await load("growd.wiring.alert_channels")
-        from growd.wiring.alert_channels import read_channels  # noqa: PLC0415
-
         now = self._bus.clock.time
         return await asyncio.to_thread(read_channels, config, self._sender, now, self._mqtt)
 
@@ -318,3 +318,38 @@ class Alerting:
             return False
         self._save_error = ""
         return True
+
+
+def read_channels(
+    config: Config, sender: Sender, now: Callable[[], float], mqtt: MqttLink | None
+) -> dict[str, AlertChannel]:
+    """The channels by name. Raises `ConfigError`.
+
+    Blocking: reads secrets and certificates, and imports the modules of these kinds.
+    """
+    return {each.name: _channel(config, each, sender, now, mqtt) for each in config.notify}
+
+
+def _channel(
+    config: Config, settings: Notify, sender: Sender, now: Callable[[], float], mqtt: MqttLink | None
+) -> AlertChannel:
+    if settings.kind == "apprise":
+        from growd.alerts.channels.apprise import AppriseAlerts  # noqa: PLC0415  imported only if configured
+
+        trusted = settings.ca_file or ssl.get_default_verify_paths().cafile or ""
+        return AppriseAlerts(read_address(settings), sender, trusted)
+    from growd.alerts.channels.mqtt import MqttAlerts  # noqa: PLC0415  likewise
+
+    if mqtt is None:
+        raise ConfigError(f"[notify] kind: {settings.name}: restart growd, which connects to the broker then")
+    return MqttAlerts(mqtt, f"{config.mqtt.topic}/{sender.device}/alerts/event", sender, now)
+
+
+def read_address(settings: Notify) -> str:
+    """The address of a service, "" for MQTT; checks its certificates too. Blocking. Raises `ConfigError`."""
+    trusting(f"[notify] ca_file: {settings.name}: {settings.ca_file}", settings.ca_file)
+    where = f"[notify] url_file: {settings.name}"
+    address = read_line(where, settings.url_file)
+    if address and "://" not in address:
+        raise ConfigError(f"{where}: {settings.url_file} must have an address such as ntfys://topic")
+    return address

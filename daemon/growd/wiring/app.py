@@ -36,12 +36,7 @@ from growd.store.points import PointMaker
 from growd.wiring.alerts import alerting
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics, describe_chambers, time_zone_name
-from growd.wiring.config_checks import check_config
-from growd.wiring.database import (
-    configured_database,
-    configured_replicator,
-    read_cloud_access,
-)
+from growd.wiring.database import configured_database, configured_replicator, read_cloud_access
 from growd.wiring.hardware import chosen_clock, opened_hardware, speed_of
 from growd.wiring.http import serving
 from growd.wiring.mqtt import check_broker, mqtt_link
@@ -51,22 +46,23 @@ from growd.wiring.reload import Reloader, has_terminal
 from growd.wiring.rest import keep_run
 from growd.wiring.retention import configured_retention, configured_rollups
 from growd.wiring.runs import figure_keeper, figure_points
-from growd.wiring.store import RELOADABLE, Storage
+from growd.wiring.store import RELOADABLE, Core, Storage
 from growd_drivers.errors import DriverError
 from growd_drivers.pins import kept_pins
 from growd_hwsim.errors import SimulationError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-    from datetime import tzinfo
     from pathlib import Path
 
     from growd.config import Config
+    from growd.host.mqtt import MqttLink
     from growd.runs.figure_keeper import FigureKeeper
     from growd.runs.run_figures import FigurePoints
     from growd.store.database import Database
     from growd.wiring.database import CloudAccess
     from growd.wiring.derived import DerivedOfChamber
+    from growd.wiring.http import Served
     from growd_drivers.hardware import Hardware
 
 START_ERRORS: Final = (
@@ -110,7 +106,6 @@ class App:
         file: Path | None = None,
         database_wait_s: float = READY_S,
     ) -> None:
-        check_config(config)
         self.config = config
         self._database_wait_s = database_wait_s
         self.data = data.absolute()
@@ -126,7 +121,8 @@ class App:
         self._hung_up = asyncio.Event()
         self._liveness = Liveness(config.simulator.speed)
         self._manager = ServiceManager()
-        self._hold: OutputHold | None = None
+        self._hold: OutputHold
+        self._derived: Sequence[DerivedOfChamber] = ()
 
     def stop(self) -> None:
         """Ask `run` to end. Safe to call from a signal handler of the loop."""
@@ -172,40 +168,54 @@ class App:
         """Start all components. They end in the opposite order: first of all the outputs are made safe."""
         config, start = self.config, stack.enter_async_context
         local, bus = await self._open_bus(stack)
-        stack.enter_context(recent_log(bus))
         status = StatusNode(bus, config.chambers(), lambda: speed_of(bus.clock))
         tasks = await start(Supervisor(RealClock(), bus.liveness))
         tasks.start("status", status.run)
         database = await start(await asyncio.to_thread(configured_database, config, self.data))
         access = await read_cloud_access(config.replication)
-        storage = await self._start_storage(stack, bus, local, database, access)
+        zone = await asyncio.to_thread(config.environment.zone)
+        storage = Storage(config, bus, local, database, self._report)
+        core = Core(lambda: self._reloader.config, bus, local, database, storage, zone)
+        await self._start_storage(stack, core, access)
         mqtt = await start(mqtt_link(config, bus, local.device))
         alerts = await start(alerting(config, bus, local, status, mqtt))
         self._reloader.offer("alert", "notify", apply=alerts.reconfigure)
-        served = await start(
-            serving(
-                config,
-                bus,
-                database=database,
-                storage=storage,
-                status=status,
-                reloader=self._reloader,
-            )
-        )
-        points = await start(figure_points(lambda: self._reloader.config, bus, database, storage))
-        around = Surroundings(
-            lambda: self._reloader.config,
-            bus,
+        served = await start(serving(core, status, self._reloader))
+        points = await start(figure_points(core))
+        around = self._surroundings(core, status, served, points, mqtt=mqtt, access=access)
+        await start(parts_opened(around))  # before the chambers, so that no part delays the end of outputs
+        hardware = await start(opened_hardware(config, bus, mqtt))
+        await self._start_chambers(stack, core, hardware)
+        await self._start_recipes(stack, core, figure_keeper(core, points))
+        stack.enter_context(status.running())
+        await self._until_ready(database)
+        self._manager.status_line = lambda: service_line(status.snapshot())
+        return_free_memory()
+        return Running(served.door.url, _described(database), self.data, speed_of(bus.clock))
+
+    def _surroundings(
+        self,
+        core: Core,
+        status: StatusNode,
+        served: Served,
+        points: Callable[[str], Awaitable[FigurePoints]],
+        *,
+        mqtt: MqttLink | None,
+        access: CloudAccess,
+    ) -> Surroundings:
+        return Surroundings(
+            core.present,
+            core.bus,
             data=self.data,
-            device=local.device,
+            device=core.local.device,
             api=served.api,
             address=lambda: served.door.url,
             status=status,
-            database=database,
+            database=core.database,
             archive=served.archive,
             history=served.history,
             figure_points=points,
-            shipping=storage.shipper.reading,
+            shipping=core.storage.shipper.reading,
             mqtt=mqtt,
             file=self._file,
             devices=lambda: self._devices,
@@ -213,16 +223,6 @@ class App:
             cloud_login=access.credentials,
             cloud_trust=access.trust.context,
         )
-        await start(parts_opened(around))  # before the chambers, so that no part delays the end of outputs
-        hardware = await start(opened_hardware(config, bus, mqtt))
-        await self._start_chambers(
-            stack, bus, local, storage, hardware=hardware, database=database, points=points
-        )
-        stack.enter_context(status.running())
-        await self._until_ready(database)
-        self._manager.status_line = lambda: service_line(status.snapshot())
-        return_free_memory()
-        return Running(served.door.url, _described(database), self.data, speed_of(bus.clock))
 
     async def _open_bus(self, stack: contextlib.AsyncExitStack) -> tuple[LocalStore, Bus]:
         """Lock the data folder, and open its local file and the bus, with the nodes of this machine."""
@@ -236,6 +236,7 @@ class App:
         clock = await stack.enter_async_context(chosen_clock(config, local, self._liveness))
         bus = Bus(clock, Parameters(await local.parameters(), ParameterKeeper(local)), self._liveness)
         stack.push_async_callback(bus.parameters.close)
+        stack.enter_context(recent_log(bus))
         declare_topics(config, bus)
         describe_chambers(config, bus, await asyncio.to_thread(time_zone_name, config))
         bus.node("configuration").describe("problems", lambda: self._problems)
@@ -246,109 +247,57 @@ class App:
         await self._warn_of_memory(machine)
         return local, bus
 
-    async def _start_storage(
-        self,
-        stack: contextlib.AsyncExitStack,
-        bus: Bus,
-        local: LocalStore,
-        database: Database,
-        access: CloudAccess,
-    ) -> Storage:
+    async def _start_storage(self, stack: contextlib.AsyncExitStack, core: Core, access: CloudAccess) -> None:
         """Start the database, the storage of points, rollups, retention and replication."""
-        config, start = self.config, stack.enter_async_context
-        DatabaseNode(bus, database)
-        replicator = configured_replicator(config, bus, local, database, access)
-        storage = Storage(config, bus, local, database, self._report)
-        zone = await asyncio.to_thread(config.environment.zone)
-        await start(_running(bus, {"database": database.run}))
+        bus, storage, start = core.bus, core.storage, stack.enter_async_context
+        DatabaseNode(bus, core.database)
+        replicator = configured_replicator(core, access)
+        await start(_running(bus, {"database": core.database.run}))
         await start(storage.running())
-        rollups = configured_rollups(config, bus, database, storage)
-        retention = configured_retention(
-            config, bus, local, database, storage=storage, rollups=rollups.feed, zone=zone
-        )
+        rollups = configured_rollups(core)
+        retention = configured_retention(core, rollups.feed)
         keeping = {"rollups": rollups.work.run, "retention": retention.run}
         await start(_running(bus, {"replication": replicator.run, **keeping}))
         self._reloader.offer(*RELOADABLE, apply=storage.reconfigure)
         self._reloader.offer("retention", apply=retention.reconfigure)
-        return storage
 
-    async def _start_chambers(
-        self,
-        stack: contextlib.AsyncExitStack,
-        bus: Bus,
-        local: LocalStore,
-        storage: Storage,
-        *,
-        hardware: Hardware,
-        database: Database,
-        points: Callable[[str], Awaitable[FigurePoints]],
-    ) -> None:
-        """Start control, calculated values and recipes."""
-        config, start = self.config, stack.enter_async_context
-        zone = await asyncio.to_thread(config.environment.zone)
-        memory = InterlockMemory(local)
+    async def _start_chambers(self, stack: contextlib.AsyncExitStack, core: Core, hardware: Hardware) -> None:
+        """Start control and calculated values."""
+        config, bus, local, start = self.config, core.bus, core.local, stack.enter_async_context
         chambers = AllChambers(
             config,
             bus,
             hardware,
-            memory=memory,
+            memory=InterlockMemory(local),
             report=self._report,
-            records=CalibrationRecords(local, storage.outbox, PointMaker(local.device)),
-            zone=zone,
+            records=CalibrationRecords(local, core.storage.outbox, PointMaker(local.device)),
+            zone=core.zone,
             hold=self._hold,
             cylinders=simulated_cylinders(config, hardware),
         )
         await start(chambers.running())
-        self._devices = Devices(
-            hardware, chambers.workers, lambda: self._hold.reason if self._hold is not None else ""
-        )
-        derived: Sequence[DerivedOfChamber] = ()
+        self._devices = Devices(hardware, chambers.workers, lambda: self._hold.reason)
         if any(chamber.derived for chamber in chambers_of(config)):
             from growd.wiring.derived import derived_of  # noqa: PLC0415
 
-            derived = derived_of(config, bus, local, zone)
-        for each in derived:
+            self._derived = derived_of(config, bus, local, core.zone)
+        for each in self._derived:
             stack.push_async_callback(each.derivations.close)
-        await start(_running(bus, {node.node.name: node.run for each in derived for node in each.nodes}))
-        figures = figure_keeper(
-            points, local=local, database=database, storage=storage, clock=bus.clock, zone=zone
-        )
-        await self._start_recipes(
-            stack, bus, local, storage, database=database, figures=figures, derived=derived, zone=zone
-        )
+        nodes = [node for each in self._derived for node in each.nodes]
+        await start(_running(bus, {node.node.name: node.run for node in nodes}))
 
     async def _start_recipes(
-        self,
-        stack: contextlib.AsyncExitStack,
-        bus: Bus,
-        local: LocalStore,
-        storage: Storage,
-        *,
-        database: Database,
-        figures: FigureKeeper,
-        derived: Sequence[DerivedOfChamber],
-        zone: tzinfo | None,
+        self, stack: contextlib.AsyncExitStack, core: Core, figures: FigureKeeper
     ) -> None:
         """Start recipes, and the figures of their runs."""
-        start = stack.enter_async_context
-        documents = run_documents(bus, local, database, figures.work.wake)
-        runners = recipe_runners(
-            lambda: self._reloader.config,
-            bus,
-            local=local,
-            outbox=storage.outbox,
-            database=database,
-            zone=zone,
-            documents=documents,
-            why_held=lambda: self._hold.reason if self._hold is not None else "",
-        )
+        documents = run_documents(core, figures.work.wake)
         tasks = {"recipe_run documents": documents.work.run, "figures of runs": figures.work.run}
-        for runner in runners:
+        for runner in recipe_runners(core, documents, lambda: self._hold.reason):
             tasks[runner.node.name] = runner.run
-            for each in derived:
+            for each in self._derived:
                 if each.environment == runner.environment:
                     each.outlook_by(runner.set_point_at)
-        await start(_running(bus, tasks))
+        await stack.enter_async_context(_running(core.bus, tasks))
 
     def _own_folder(self) -> contextlib.AbstractContextManager[object]:
         """Lock the data folder, and write the outputs that `growd safe` has to know into it. Blocking."""
@@ -411,8 +360,7 @@ class App:
             await self._started.wait()
             self._manager.reloading()
             try:
-                if self._hold is not None:
-                    await self._hold.read()
+                await self._hold.read()
                 await self._reloader.reload()
             finally:
                 self._manager.ready()

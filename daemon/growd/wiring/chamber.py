@@ -15,7 +15,7 @@ from growd.control.topics import desired, measured
 from growd.device_kinds import SENSOR_KINDS
 from growd.runtime.supervisor import Supervisor
 from growd.runtime.worker import Workers
-from growd.wiring.actuators import DEVICE_TIMEOUT_S, PINS, ChamberOutputs, all_of
+from growd.wiring.actuators import DEVICE_TIMEOUT_S, PINS, ChamberOutputs, Common, all_of
 from growd.wiring.control import ControlOfChamber, NodeTask
 from growd.wiring.interlocks import interlocks_of
 from growd.wiring.pumps import pumps_of, reminders_of
@@ -44,9 +44,7 @@ LAST_READ_S: Final = 2.0  # time limit for a last reading; a BH1750 in the dark 
 class AllChambers:
     """The control of each environment on `hardware`, which the caller closes.
 
-    `memory` keeps what has to outlast a restart, `records` the calibrations. Days begin in `zone` (None:
-    local). `report` gets a sentence for each output that may not be safe at the end. `hold` keeps all
-    outputs safe while it is set. A simulated environment has a measuring cylinder in `cylinders`.
+    `Common` describes the arguments. A simulated environment has a measuring cylinder in `cylinders`.
     """
 
     def __init__(
@@ -62,24 +60,12 @@ class AllChambers:
         hold: OutputHold | None = None,
         cylinders: Mapping[str, Cylinder] | None = None,
     ) -> None:
-        self._clock = bus.clock
-        self._liveness = bus.liveness
+        self._bus = bus
         self._report = report
         self.workers = Workers(bus.clock.monotonic)
-        """A thread for each bus, each serial line and each output, shared by all environments."""
+        common = Common(bus, hardware, self.workers, memory, report, records, zone, hold)
         self.by_environment = {
-            chamber.environment: ChamberControl(
-                chamber,
-                bus,
-                hardware,
-                self.workers,
-                memory=memory,
-                report=report,
-                records=records,
-                zone=zone,
-                hold=hold,
-                cylinder=(cylinders or {}).get(chamber.environment),
-            )
+            chamber.environment: ChamberControl(chamber, common, (cylinders or {}).get(chamber.environment))
             for chamber in chambers_of(config)
         }
         self._pin_watch: PinWatch | None = None
@@ -94,7 +80,7 @@ class AllChambers:
         """Run all components around the body. At the end the outputs are safe, and closed."""
         chambers = self.by_environment.values()
         try:
-            async with Supervisor(self._clock, self._liveness) as supervisor:
+            async with Supervisor(self._bus.clock, self._bus.liveness) as supervisor:
                 if self._pin_watch is not None:
                     supervisor.start(self._pin_watch.node.name, self._pin_watch.run)
                 for chamber in chambers:
@@ -114,52 +100,32 @@ class AllChambers:
 class ChamberControl:
     """Samplers, filters, controllers, interlocks and actuators of one environment."""
 
-    def __init__(
-        self,
-        chamber: Chamber,
-        bus: Bus,
-        hardware: Hardware,
-        workers: Workers,
-        *,
-        memory: Memory,
-        report: Callable[[str], None],
-        records: RecordKeeper | None = None,
-        zone: tzinfo | None,
-        hold: OutputHold | None = None,
-        cylinder: Cylinder | None = None,
-    ) -> None:
+    def __init__(self, chamber: Chamber, common: Common, cylinder: Cylinder | None) -> None:
         self.chamber = chamber
         self._environment = chamber.environment
         self._options = chamber.options
-        self._bus = bus
-        self._hardware = hardware
-        self._workers = workers
-        self._memory = memory
-        self._zone = zone
-        self._hold = hold
+        self._common = common
+        self._bus = common.bus
+        self._hardware = common.hardware
         self._interlocks: Interlocks | None = None
         self._cylinder = cylinder
-        self._pumps = pumps_of(chamber, bus.clock.monotonic, is_read=records is None)
-        self.outputs = ChamberOutputs(
-            chamber, bus, hardware, workers, memory=memory, report=report, flows=self._pumps.flows
-        )
-        self._log = None if records is None else self._calibration_log(records)
+        self._pumps = pumps_of(chamber, common.bus.clock.monotonic, is_read=common.records is None)
+        self.outputs = ChamberOutputs(chamber, common, self._pumps.flows)
+        self._log = None if common.records is None else self._calibration_log(common.records)
 
     def components(self) -> list[NodeTask]:
         """All components, new. Actuators, which make their outputs safe, come right after the interlocks."""
-        interlocks = interlocks_of(
-            self.chamber, self._bus, self._memory, self._zone, hold=self._hold, pumps=self._pumps
+        common = self._common
+        interlocks = self._interlocks = interlocks_of(
+            self.chamber, self._bus, common.memory, common.zone, hold=common.hold, pumps=self._pumps
         )
-        self._interlocks = interlocks
         actuators = self.outputs.actuators(interlocks)
         control = ControlOfChamber(
             self.chamber,
-            self._bus,
+            common,
             interlocks,
             self._pumps,
             self.outputs.counters,
-            memory=self._memory,
-            hold=self._hold,
             log=self._log,
             cylinder=self._cylinder,
         )
@@ -211,7 +177,9 @@ class ChamberControl:
                 read=device.read,
                 prepare=device.prepare,
                 variables=device.variables,
-                worker=self._workers.named(sensor.line, partial(self._hardware.take_over, sensor.line)),
+                worker=self._common.workers.named(
+                    sensor.line, partial(self._hardware.take_over, sensor.line)
+                ),
                 interval_s=sensor.interval_s,
                 intervals_s=self.chamber.interval_range_s(sensor),
                 read_timeout_s=DEVICE_TIMEOUT_S,
@@ -262,7 +230,7 @@ class ChamberControl:
     def _why_in_use(self, variable: str) -> str:
         """Why a probe may not be calibrated: outputs would follow what it reads outside of the tank."""
         is_wanted = self._bus.topics.get(desired(self._environment, variable)).known is not None
-        is_held = self._hold is not None and self._hold.reason
+        is_held = self._common.hold is not None and self._common.hold.reason
         if not is_wanted or is_held or not any(variable in each.moved for each in self.chamber.outputs):
             return ""
         return (
@@ -275,5 +243,5 @@ class ChamberControl:
         return {
             "name": name,
             "recoveries": self._hardware.recoveries(name),
-            "threads_left_behind": self._workers[name].replaced,
+            "threads_left_behind": self._common.workers[name].replaced,
         }

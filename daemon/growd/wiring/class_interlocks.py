@@ -11,22 +11,22 @@ from growd.control.interlocks.exclusions import MixingPause, NeverTogether
 from growd.control.interlocks.heat import OverTemperature, StillRising
 from growd.control.interlocks.limits import PUMP_REST_S
 from growd.control.interlocks.no_effect import Effect, Unmoved
-from growd.control.interlocks.on_times import OnTimes
 from growd.control.interlocks.room import Room
 from growd.control.pumps import Volumes
 from growd.loops import loop_kind
 from growd.output_roles import OutputClass
 from growd.variables import HUMIDITY, TEMPERATURE, VARIABLES, WATER_LEVEL
-from growd.wiring.dose_interlocks import DoseInterlocks, given_by, own
+from growd.wiring.dose_interlocks import DoseInterlocks
+from growd.wiring.interlocks import own
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from growd.config import Chamber, Output
-    from growd.control.interlocks.base import Interlock, SensorReadings
+    from growd.control.interlocks.base import Interlock
     from growd.control.interlocks.feedback import NotConfirmed
-    from growd.control.interlocks.node import Interlocks
-    from growd.control.pumps import PumpFlow
+    from growd.control.interlocks.on_times import OnTimes
+    from growd.wiring.interlocks import InterlockInputs
 
 _OPPOSED: Final = {
     OutputClass.HEATER: OutputClass.COOLER,
@@ -76,32 +76,13 @@ _OF_WATER: Final = _Heat(2.0, 3_600.0, 0.3, 1.0)  # also of soil: what warms slo
 
 
 class ClassInterlocks:
-    """The interlocks of several outputs together. `lamps` has the times of all channels of the lamp.
+    """The interlocks of several outputs together."""
 
-    `flows` has what each output gives, by its name.
-    """
-
-    def __init__(
-        self,
-        chamber: Chamber,
-        readings: SensorReadings,
-        times: Mapping[str, OnTimes],
-        feedbacks: Mapping[str, NotConfirmed],
-        *,
-        lamps: OnTimes,
-        flows: Mapping[str, PumpFlow],
-    ) -> None:
-        self._chamber = chamber
-        self._limits = chamber.options.interlock
-        self._readings = readings
-        self._by_variable = times
+    def __init__(self, inputs: InterlockInputs, feedbacks: Mapping[str, NotConfirmed]) -> None:
+        self._inputs = inputs
+        self._chamber = inputs.chamber
+        self._readings = inputs.readings
         self._feedbacks = feedbacks
-        self._lamps = lamps
-        self._of_several: list[tuple[OnTimes, frozenset[str], bool]] = []
-        of_tank = partial(self._times_of, of_tank=True)
-        in_tank = {variable: of_tank(frozenset({variable})) for variable in times}
-        self._doses = DoseInterlocks(chamber, readings, in_tank, of_tank, flows)
-        self._flows = flows
 
     def still_rising(self) -> Iterator[Interlock]:
         """Those that may switch coolers on."""
@@ -111,28 +92,26 @@ class ClassInterlocks:
     def exclusive(self) -> Iterator[Interlock]:
         """Those of outputs that must not work at the same time."""
         for first, second in self._pairs():
-            of_both = {variable: self._by_variable[variable] for variable in (first, second)}
-            yield NeverTogether(f"{first}_or_{second}", of_both, _CHANGEOVER_S)
+            yield NeverTogether(f"{first}_or_{second}", self._each_of((first, second)), _CHANGEOVER_S)
         doses = {each.own_variable: each.first_moved for each in self._of(OutputClass.DOSING)}
         if doses:
+            limits = self._inputs.limits
             yield MixingPause(
-                {variable: self._by_variable[variable] for variable in doses},
+                self._each_of(doses),
                 doses,
-                pause_s=self._limits.mixing_pause_s,
-                longest_s=self._limits.dose_longest_s,
+                pause_s=limits.mixing_pause_s,
+                longest_s=limits.dose_longest_s,
             )
+
+    def _each_of(self, variables: Iterable[str]) -> dict[str, OnTimes]:
+        return {variable: self._inputs.times([variable]) for variable in variables}
 
     def others(self) -> Iterator[Interlock]:
         """All others, which switch outputs off."""
         yield from self._heat()
         yield from self._without_effect()
-        yield from self._doses.made()
+        yield from DoseInterlocks(self._inputs).made()
         yield from self._water()
-
-    def track(self, interlocks: Interlocks) -> None:
-        """Let `interlocks` record the times of outputs together."""
-        for times, variables, of_tank in self._of_several:
-            interlocks.track(times, variables, of_tank=of_tank)
 
     # which outputs
 
@@ -193,15 +172,15 @@ class ClassInterlocks:
             variable,
             own(heaters),
             coolers,
-            self._times_of(own(heaters)),
+            self._inputs.times(own(heaters)),
             self._readings,
-            lamps=self._lamps,
-            cooling=self._times_of(coolers),
-            chilling=self._times_of(coolers - fans),
+            lamps=self._inputs.times(self._chamber.lamp_channels),
+            cooling=self._inputs.times(coolers),
+            chilling=self._inputs.times(coolers - fans),
             window_s=_HEATER_OFF_S,
             rise_degc=_heat_of(variable).off_rise_degc,
             warm_degc=-inf if variable == TEMPERATURE else _WARM_ROOM_DEGC,
-            suspects=[partial(_stuck, each) for each in confirmed],
+            suspects=[partial(getattr, each, "stuck") for each in confirmed],
         )
 
     # no effect
@@ -238,7 +217,7 @@ class ClassInterlocks:
         broken = "empty or broken" if is_humidity else "broken"
         return Unmoved(
             holds,
-            self._times_of(holds),
+            self._inputs.times(holds),
             effect,
             self._readings,
             limit=on_s,
@@ -266,7 +245,7 @@ class ClassInterlocks:
         )
         return Unmoved(
             holds,
-            self._times_of(holds),
+            self._inputs.times(holds),
             effect,
             self._readings,
             limit=self._follow_s(self._that(WATER_LEVEL, raises=raises)),
@@ -278,7 +257,7 @@ class ClassInterlocks:
 
     def _follow_s(self, moving: list[Output]) -> float:
         """How long the level may take to follow: a few times what flow and tank predict, if known."""
-        ml_s = Volumes(given_by(moving, self._by_variable, self._flows)).full_ml_s
+        ml_s = Volumes(self._inputs.given(moving)).full_ml_s
         if not all(each.flow_ml_min for each in moving):
             return _FILL_ON_S
         ml = _FOLLOW * FILL_RISE_PERCENT / 100.0 * self._tank_ml
@@ -300,7 +279,7 @@ class ClassInterlocks:
             if all(each.flow_ml_min for each in filling):
                 yield self._fill_room(filling)
             brim = (_LEVEL_HIGH_PERCENT + 100.0) / 2
-            over = Threshold(WATER_LEVEL, self._reader(WATER_LEVEL), above=brim, unit="percent")
+            over = Threshold(WATER_LEVEL, self._inputs.reader(WATER_LEVEL), above=brim, unit="percent")
             yield WhileBeyond(
                 "water_overflow",
                 self._fills,
@@ -319,8 +298,8 @@ class ClassInterlocks:
         return Room(
             "fill_room",
             own(filling),
-            self._times_of(own(filling)),
-            Volumes(given_by(filling, self._by_variable, self._flows)),
+            self._inputs.times(own(filling)),
+            Volumes(self._inputs.given(filling)),
             room=room,
             reads=(WATER_LEVEL,),
             pause_s=PUMP_REST_S,
@@ -330,9 +309,9 @@ class ClassInterlocks:
     def _level(self, name: str, holds: Iterable[str], switch: str, **sides: float) -> Iterator[Interlock]:
         judged = []
         if switch in self._chamber.measured:
-            judged.append(is_on(switch, self._reader(switch)))
+            judged.append(is_on(switch, self._inputs.reader(switch)))
         if WATER_LEVEL in self._chamber.measured:
-            read, hysteresis = self._reader(WATER_LEVEL), _LEVEL_HYSTERESIS_PERCENT
+            read, hysteresis = self._inputs.reader(WATER_LEVEL), _LEVEL_HYSTERESIS_PERCENT
             judged.append(Threshold(WATER_LEVEL, read, hysteresis=hysteresis, unit="percent", **sides))
         if holds and judged:
             made = WhileBeyond(name, holds, judged, is_expected=name == "water_too_high")
@@ -345,15 +324,6 @@ class ClassInterlocks:
         thermal = self._of(OutputClass.HEATER, OutputClass.COOLER)
         in_water = [each for each in thermal if each.first_moved[0].startswith("water_")]
         return own([*self._of(OutputClass.DOSING), *pumps, *in_water])
-
-    def _reader(self, variable: str) -> Callable[[float], float | None]:
-        return partial(self._readings.combined, variable)
-
-    def _times_of(self, variables: frozenset[str], *, of_tank: bool = False) -> OnTimes:
-        """The times of all outputs of these own variables together."""
-        times = OnTimes()
-        self._of_several.append((times, variables, of_tank))
-        return times
 
 
 def counters_of(chamber: Chamber, output: Output) -> set[str]:
@@ -375,10 +345,5 @@ def _margin(variable: str) -> float:
 
 
 def _over_temperature(variable: str) -> str:
-    if variable == TEMPERATURE:
-        return "heater_over_temperature"
-    return f"{variable.removesuffix('_temperature')}_heater_over_temperature"
-
-
-def _stuck(confirmed: NotConfirmed) -> str:
-    return confirmed.stuck
+    place = "" if variable == TEMPERATURE else f"{variable.removesuffix('_temperature')}_"
+    return f"{place}heater_over_temperature"

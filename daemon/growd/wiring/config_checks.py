@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from growd.config import ConfigError, Finding, refuse
-from growd.config.device_checks import device_inconsistencies
+from growd.config import ConfigError, Finding
 from growd.config.doubts import DOUBTS as DEVICE_DOUBTS
 from growd.host.machine import model_of_this_machine
 from growd.wiring.alerts import unsound_alerts
@@ -40,8 +39,3 @@ DEVICE_CHECKS: Final = (unfit_topics, unsound_alerts, _unknown_time_zone)
 
 DOUBTS: Final[tuple[Doubt, ...]] = (_simulated_unasked, *DEVICE_DOUBTS)
 """They find what is valid but probably a mistake; `growd check`, the log and `growd status` show warnings."""
-
-
-def check_config(config: Config) -> None:
-    """Apply all checks to a configuration without a file. Raises `ConfigError`."""
-    refuse(finding for check in (device_inconsistencies, *DEVICE_CHECKS) for finding in check(config))

@@ -13,15 +13,12 @@ from growd.variables import ILLUMINANCE, VARIABLES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from growd.bus import Bus
     from growd.bus.nodes import Node
-    from growd.config import Chamber, Output
+    from growd.config import Chamber
     from growd.control.attainment import AttainmentWatch
     from growd.control.autotune import Autotuner
     from growd.control.calibration_log import CalibrationLog
-    from growd.control.hold import OutputHold
     from growd.control.interlocks.node import Interlocks
-    from growd.control.interlocks.saved_states import Memory
     from growd.control.light_calibration import LightCalibration
     from growd.control.loop import LoopController
     from growd.control.loop_inputs import FreshAir
@@ -31,6 +28,7 @@ if TYPE_CHECKING:
     from growd.control.self_test import OutputUnderTest
     from growd.control.watched_loops import Loop
     from growd.control.wear import OutputCounters
+    from growd.wiring.actuators import Common
 
 # A chamber imports only the control of what it has: a lamp alone needs no loops.
 
@@ -50,23 +48,20 @@ class ControlOfChamber:
     def __init__(
         self,
         chamber: Chamber,
-        bus: Bus,
+        common: Common,
         interlocks: Interlocks,
         pumps: Pumps,
         counters: OutputCounters,
         *,
-        memory: Memory,
-        hold: OutputHold | None = None,
-        log: CalibrationLog | None = None,
-        cylinder: Cylinder | None = None,
+        log: CalibrationLog | None,
+        cylinder: Cylinder | None,
     ) -> None:
         self.chamber = chamber
         self._environment = chamber.environment
-        self._options = chamber.options
-        self._bus = bus
+        self._bus = common.bus
         self._interlocks = interlocks
-        self._memory = memory
-        self._hold = hold
+        self._memory = common.memory
+        self._hold = common.hold
         self._log = log
         self._pumps = pumps
         self._counters = counters
@@ -125,9 +120,8 @@ class ControlOfChamber:
         yield controller
         for channel in self.chamber.lamp_channels:
             yield DirectController(self._bus, self._environment, f"light_intensity_{channel}")
-        if (
-            self.chamber.controls_illuminance and not self.chamber.is_lamp_switched
-        ):  # it goes through the levels of the lamp
+        # the calibration goes through the levels of the lamp
+        if self.chamber.controls_illuminance and not self.chamber.is_lamp_switched:
             calibration = self._light_calibration(controller)
             self._experiments.append(calibration)
             yield calibration
@@ -150,17 +144,12 @@ class ControlOfChamber:
         )
 
     def _output_control(self) -> Iterator[DirectController | OutputController]:
-        by_variable: dict[str, list[Output]] = {}
-        for output in self.chamber.outputs:
-            by_variable.setdefault(output.own_variable, []).append(output)
-        for variable, outputs in by_variable.items():
+        for variable, outputs in self.chamber.by_own_variable.items():
             is_driven = any(each in self.chamber.loops for each in outputs[0].moved)
             if is_driven or VARIABLES[variable].unit != "switch":
                 from growd.wiring.loops import output_controller  # noqa: PLC0415
 
-                controller = output_controller(
-                    self.chamber, self._bus, variable, outputs, self._air, pumps=self._pumps
-                )
+                controller = output_controller(self.chamber, self._bus, outputs, self._air, self._pumps)
                 if self._hold is not None:
                     self._hold.watch(controller.end_dose)
                 yield controller
@@ -172,7 +161,7 @@ class ControlOfChamber:
         if not self.chamber.loops:
             return
         from growd.control.loop_inputs import LampShare  # noqa: PLC0415
-        from growd.wiring.loops import can_tune, loop_controller  # noqa: PLC0415
+        from growd.wiring.loops import autotuner, can_tune, loop_controller  # noqa: PLC0415
 
         lamp = LampShare(self._bus, self._environment, self.chamber.lamp_mix, self.chamber.light.gamma)
         for variable in self.chamber.loops:
@@ -181,14 +170,8 @@ class ControlOfChamber:
             )
             yield controller
             if can_tune(self.chamber, variable):
-                from growd.wiring.tuning import autotuner  # noqa: PLC0415
-
                 tuner = autotuner(
-                    self.chamber,
-                    self._bus,
-                    controller,
-                    self._interlocks,
-                    self._running_experiment,
+                    self.chamber, self._bus, controller, self._interlocks, self._running_experiment
                 )
                 self._experiments.append(tuner)
                 yield tuner

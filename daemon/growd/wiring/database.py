@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Config, Replication
     from growd.store.exporting.source import PointSource
-    from growd.store.local import LocalStore
     from growd.store.replication import ReplicationTrust
-    from growd.wiring.store import Storage
+    from growd.wiring.store import Core
 
 
 def configured_database(config: Config, data: Path, owner: tuple[int, int] | None = None) -> Database:
@@ -61,32 +60,30 @@ async def read_cloud_access(options: Replication) -> CloudAccess:
     return CloudAccess(credentials, await asyncio.to_thread(read_trust, options))
 
 
-def configured_replicator(
-    config: Config, bus: Bus, local: LocalStore, database: Database, access: CloudAccess
-) -> Replicator:
-    """The replications of a database."""
+def configured_replicator(core: Core, access: CloudAccess) -> Replicator:
+    """The replications of the database."""
     replicator = Replicator(
-        bus,
-        database,
-        config.replication,
-        local.device,
+        core.bus,
+        core.database,
+        core.config.replication,
+        core.local.device,
         credentials=access.credentials,
         trust=access.trust,
     )
-    database.when_up(replicator.look_now)
+    core.database.when_up(replicator.look_now)
     return replicator
 
 
-def configured_history(config: Config, bus: Bus, database: Database, storage: Storage) -> History:
+def configured_history(core: Core) -> History:
     """The history of all environments; enter it before use."""
-    building = None if database.is_embedded else database.index_build
+    config, database = core.config, core.database
     return History(
         partial(point_source, config, database),
-        storage.shipper.reading,
-        partial(known_variables, frozenset(config.chambers()), bus),
-        building=building,
-        holds_s=storage.holds_s,
-        now=bus.clock.time,
+        core.storage.shipper.reading,
+        partial(known_variables, frozenset(config.chambers()), core.bus),
+        building=None if database.is_embedded else database.index_build,
+        holds_s=core.storage.holds_s,
+        now=core.bus.clock.time,
     )
 
 
@@ -106,14 +103,12 @@ def point_source(config: Config, database: Database) -> PointSource:
     from growd.store.exporting.source import PointSource  # noqa: PLC0415  loaded by who reads points
 
     names = database.names
-    address = URL(database.address)
-    login = database.credentials
     return PointSource(
-        address,
+        URL(database.address),
         names.points,
         names.events,
         config.http.name,
-        login,
+        database.credentials,
         rollups=names.rollups,
         lists_series=not database.is_embedded,
     )

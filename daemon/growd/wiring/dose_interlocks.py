@@ -13,14 +13,14 @@ from growd.control.pumps import Volumes
 from growd.loops import loop_kind
 from growd.output_roles import OutputClass
 from growd.variables import ACIDITY, CONDUCTIVITY, VARIABLES, WATER_LEVEL
+from growd.wiring.interlocks import own
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterator
 
-    from growd.config import Chamber, Output
-    from growd.control.interlocks.base import Interlock, SensorReadings
-    from growd.control.interlocks.on_times import OnTimes
-    from growd.control.pumps import PumpFlow, TimedFlow
+    from growd.config import Output
+    from growd.control.interlocks.base import Interlock
+    from growd.wiring.interlocks import InterlockInputs
 
 _VISIBLE: Final = {ACIDITY: 0.1, CONDUCTIVITY: 0.05}
 """The smallest change that a probe shows. A dose for less counts as a part of a dose."""
@@ -43,27 +43,15 @@ _ANY_ANSWER: Final = (0.1, (0.0, inf))
 
 
 class DoseInterlocks:
-    """The interlocks of all dosing pumps of a chamber.
+    """The interlocks of all dosing pumps of a chamber."""
 
-    `times` are those of each own variable, `times_of` makes those of several together. `flows` has what each
-    pump gives, by its name.
-    """
-
-    def __init__(
-        self,
-        chamber: Chamber,
-        readings: SensorReadings,
-        times: Mapping[str, OnTimes],
-        times_of: Callable[[frozenset[str]], OnTimes],
-        flows: Mapping[str, PumpFlow],
-    ) -> None:
-        self._chamber = chamber
-        self._flows = flows
-        self._limits = chamber.options.interlock
-        self._readings = readings
-        self._by_variable = times
-        self._times_of = times_of
-        self._pumps = chamber.outputs_of(OutputClass.DOSING)
+    def __init__(self, inputs: InterlockInputs) -> None:
+        self._inputs = inputs
+        self._chamber = inputs.chamber
+        self._limits = inputs.limits
+        self._times = partial(inputs.times, of_tank=True)
+        self._given = partial(inputs.given, of_tank=True)
+        self._pumps = inputs.chamber.outputs_of(OutputClass.DOSING)
 
     def made(self) -> Iterator[Interlock]:
         """All of them. They are about the tank, and not about a pump whose hose is in a cylinder."""
@@ -87,9 +75,8 @@ class DoseInterlocks:
             if pumps and variable in self._chamber.measured:
                 yield self._beyond(name, pumps, variable, limit, raises=raises)
                 yield self._before(room, pumps, variable, limit, raises=raises)
-        if self._pumps and _CIRCULATION in self._by_variable:
-            circulation = self._by_variable[_CIRCULATION]
-            yield StillWater(own(self._pumps), circulation, limits.mixing_pause_s)
+        if self._pumps and _CIRCULATION in self._chamber.own_variables:
+            yield StillWater(own(self._pumps), self._times([_CIRCULATION]), limits.mixing_pause_s)
 
     def _that(self, variable: str, *, raises: bool) -> list[Output]:
         """The pumps that move a variable in a direction."""
@@ -100,7 +87,7 @@ class DoseInterlocks:
     ) -> Interlock:
         """The limit of what is measured."""
         sides = {"above" if raises else "below": limit}
-        read, unit = partial(self._readings.combined, variable), VARIABLES[variable].unit
+        read, unit = self._inputs.reader(variable), VARIABLES[variable].unit
         beyond = Threshold(variable, read, hysteresis=_HYSTERESIS, unit=unit, **sides)
         salts = self._that(ACIDITY, raises=True) if variable == CONDUCTIVITY else []  # a base is one
         return WhileBeyond(name, own(pumps + salts), [beyond], holds_unknown=False)
@@ -111,11 +98,11 @@ class DoseInterlocks:
         """The volume of one dose before the limit."""
         unit = VARIABLES[variable].unit
         acid = self._that(CONDUCTIVITY, raises=True) if variable == ACIDITY and not raises else []
-        given = [*self._given(pumps), *self._given(acid, _ACID_SHARE)]
+        given, holds = [*self._given(pumps), *self._given(acid, _ACID_SHARE)], own(pumps + acid)
         return Room(
             name,
-            own(pumps + acid),
-            self._times_of(own(pumps + acid)),
+            holds,
+            self._times(holds),
             Volumes(given),
             room=partial(self._room, variable, limit, raises=raises),
             reads=(variable, WATER_LEVEL),
@@ -125,7 +112,7 @@ class DoseInterlocks:
 
     def _room(self, variable: str, limit: float, now: float, *, raises: bool) -> float | None:
         """The volume that one dose may have, in ml."""
-        value = self._readings.combined(variable, now)
+        value = self._inputs.readings.combined(variable, now)
         if value is None:
             return None
         left = max(0.0, limit - value if raises else value - limit)
@@ -138,9 +125,9 @@ class DoseInterlocks:
         least, fits = _ANSWERS.get(variable, _ANY_ANSWER)
         return DoseEffect(
             own(pumps),
-            self._times_of(own(pumps)),
+            self._times(own(pumps)),
             Volumes(self._given(pumps)),
-            self._readings,
+            self._inputs.readings,
             Answer(
                 variable,
                 VARIABLES[variable].unit,
@@ -151,15 +138,12 @@ class DoseInterlocks:
                 fits=fits,
                 near=kind.dose_step,
             ),
-            others=self._times_of(
+            others=self._times(
                 own(each for each in against if {variable, WATER_LEVEL} & each.effects.keys())
             ),
             doses=_NO_EFFECT_DOSES,
             settle_s=_SETTLED * self._limits.mixing_pause_s,
         )
-
-    def _given(self, pumps: Iterable[Output], share: float = 1.0) -> list[TimedFlow]:
-        return given_by(pumps, self._by_variable, self._flows, share)
 
     def _ml_per_unit(self, variable: str, now: float, *, raises: bool) -> float:
         """The volume that moves the tank by one unit: as configured, for the water that is there.
@@ -175,23 +159,5 @@ class DoseInterlocks:
     def _filled(self, now: float) -> float:
         """The filled share of the tank; without a known level `tank_litres` are there."""
         known = WATER_LEVEL in self._chamber.measured
-        level = self._readings.combined(WATER_LEVEL, now) if known else None
+        level = self._inputs.readings.combined(WATER_LEVEL, now) if known else None
         return 1.0 if level is None else level / 100.0
-
-
-def given_by(
-    outputs: Iterable[Output], times: Mapping[str, OnTimes], flows: Mapping[str, PumpFlow], share: float = 1.0
-) -> list[TimedFlow]:
-    """The times of outputs, and this share of their flow in ml/s. Those of one own variable have the same."""
-    names = {each.own_variable: each.name for each in outputs}
-    return [(times[variable], partial(ml_s, flows.get(name), share)) for variable, name in names.items()]
-
-
-def ml_s(flow: PumpFlow | None, share: float = 1.0) -> float:
-    """This share of the flow of an output, 0 for an unknown one."""
-    return 0.0 if flow is None else share * flow.ml_s
-
-
-def own(outputs: Iterable[Output]) -> frozenset[str]:
-    """The own variables of outputs."""
-    return frozenset(each.own_variable for each in outputs)

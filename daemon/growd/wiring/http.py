@@ -25,7 +25,6 @@ from growd.wiring.runs import run_archive
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from growd.bus import Bus
     from growd.config import Config
     from growd.config.web import Tls
     from growd.runs.archive import RunArchive
@@ -33,10 +32,9 @@ if TYPE_CHECKING:
     from growd.server.client_request import RequestHandler
     from growd.server.tls import Certificate
     from growd.status.status_node import StatusNode
-    from growd.store.database import Database
     from growd.store.history.history import History
     from growd.wiring.reload import Reloader
-    from growd.wiring.store import Storage
+    from growd.wiring.store import Core
 
 
 class Served(NamedTuple):
@@ -53,27 +51,18 @@ RELOADABLE: Final = ("http.hosts", "http.origins", "http.trusted_proxies")
 
 
 @contextlib.asynccontextmanager
-async def serving(
-    config: Config,
-    bus: Bus,
-    *,
-    database: Database,
-    storage: Storage,
-    status: StatusNode,
-    reloader: Reloader,
-) -> AsyncIterator[Served]:
+async def serving(core: Core, status: StatusNode, reloader: Reloader) -> AsyncIterator[Served]:
     """Listen around the body. Raises `AddressError` and `CertificateError`."""
-    http = config.http
+    config, bus, database, http = core.config, core.bus, core.database, core.config.http
     gateway = Gateway(lambda: database.address, closed=database.closed)
-    answering = _database_requests(http.name, gateway, database, storage)
+    answering = _database_requests(core, gateway)
     root = f"/_{http.name}"
     access = access_control(config, gateway, root)
     if access is not None:
         answering = access.check_logins(answering)
     clients = Clients(ClientLimits(proxies=http.trusted_proxies))
     authorization = None if access is None else access.authorization
-    history = configured_history(config, bus, database, storage)
-    archive = run_archive(config, database)
+    history, archive = configured_history(core), run_archive(core)
     api = Api(
         bus,
         bus.node("http"),
@@ -82,7 +71,7 @@ async def serving(
         access=authorization,
         is_open=http.access == "open",
         history=history,
-        journal=storage.journal,
+        journal=core.storage.journal,
         runs=archive,
     )
     guard = OriginGuard(WebPolicy.of(http))
@@ -105,11 +94,13 @@ async def serving(
         await gateway.close()
 
 
-def _database_requests(design: str, gateway: Gateway, database: Database, storage: Storage) -> RequestHandler:
+def _database_requests(core: Core, gateway: Gateway) -> RequestHandler:
     """What answers requests to the database: exports as CSV here, all else through the gateway."""
+    database = core.database
     points = database.names.points, database.names.events
     building = None if database.is_embedded else database.index_build
-    return FlushBeforeRead(Exports(gateway, points, design, building), points, storage.shipper.reading)
+    exports = Exports(gateway, points, core.config.http.name, building)
+    return FlushBeforeRead(exports, points, core.storage.shipper.reading)
 
 
 def offer_reloads(reloader: Reloader, guard: OriginGuard, clients: Clients) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from growd.control.interlocks.base import InputUnknown, Interlock, SensorReadings
@@ -12,21 +13,67 @@ from growd.output_roles import OutputClass
 from growd.variables import CARBON_DIOXIDE, TEMPERATURE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from datetime import tzinfo
 
     from growd.bus import Bus
-    from growd.config import Chamber
+    from growd.config import Chamber, Output
     from growd.control.hold import OutputHold
     from growd.control.interlocks.saved_states import Memory
-    from growd.control.pumps import Pumps
-    from growd.runtime.clock import Clock
+    from growd.control.pumps import PumpFlow, Pumps, TimedFlow
     from growd.wiring.output_interlocks import OutputInterlocks
     from growd.wiring.valve_interlocks import ValveInterlocks
 
 # A chamber imports only the interlocks of what it has.
 
 _LIGHT_HYSTERESIS_DEGC: Final = 2.0
+
+
+class InterlockInputs:
+    """The inputs of all interlocks of a chamber."""
+
+    def __init__(self, chamber: Chamber, readings: SensorReadings, pumps: Pumps) -> None:
+        self.chamber = chamber
+        self.limits = chamber.options.interlock
+        self.readings = readings
+        self.pumps = pumps
+        self._times: dict[tuple[frozenset[str], str, bool], OnTimes] = {}
+
+    def reader(self, variable: str) -> Callable[[float], float | None]:
+        """What returns the value of a variable at a time."""
+        return partial(self.readings.combined, variable)
+
+    def times(self, variables: Iterable[str], device: str = "", *, of_tank: bool = False) -> OnTimes:
+        """The times of all outputs of these own variables together, with `device` of this one only.
+
+        Those `of_tank` lack doses into a measuring cylinder.
+        """
+        return self._times.setdefault((frozenset(variables), device, of_tank), OnTimes())
+
+    def given(
+        self, outputs: Iterable[Output], share: float = 1.0, *, of_tank: bool = False
+    ) -> list[TimedFlow]:
+        """The times of outputs, and this share of their flow in ml/s. Those of one own variable have one."""
+        names = {each.own_variable: each.name for each in outputs}
+        return [
+            (self.times([variable], of_tank=of_tank), partial(ml_s, self.pumps.flows.get(name), share))
+            for variable, name in names.items()
+        ]
+
+    def track(self, interlocks: Interlocks) -> None:
+        """Let `interlocks` record the times."""
+        for (variables, device, of_tank), times in self._times.items():
+            interlocks.track(times, variables, device, of_tank=of_tank)
+
+
+def ml_s(flow: PumpFlow | None, share: float = 1.0) -> float:
+    """This share of the flow of an output, 0 for an unknown one."""
+    return 0.0 if flow is None else share * flow.ml_s
+
+
+def own(outputs: Iterable[Output]) -> frozenset[str]:
+    """The own variables of outputs."""
+    return frozenset(each.own_variable for each in outputs)
 
 
 def interlocks_of(
@@ -45,13 +92,11 @@ def interlocks_of(
     # a needed variable may have no sensor, if the driver of its sensor is not loaded
     known = {*chamber.measured, *needed, *conditional}
     readings = SensorReadings({variable: chamber.stale_after_s(variable) for variable in known})
-    lamps = OnTimes()
-    channels = {channel: OnTimes() for channel in chamber.lamp_channels}
-    outputs = _of_outputs(chamber, readings, channels, lamps, pumps)
-    valves = _of_valves(chamber, readings, bus.clock)
+    inputs = InterlockInputs(chamber, readings, pumps)
+    outputs, valves = _of_outputs(inputs), _of_valves(inputs)
     made: list[Interlock] = [] if outputs is None else [*outputs.first()]
     made += [] if valves is None else valves.of_doses()
-    made += _of_lamp(chamber, lamps, readings, zone)
+    made += _of_lamp(inputs, zone)
     made += [] if outputs is None else outputs.others()
     made += [InputUnknown(readings, variable, several) for variable, several in needed.items()]
     # the last, since its command for the fan overrides the others
@@ -71,36 +116,30 @@ def interlocks_of(
         hold=hold,
         pumps=pumps,
     )
-    interlocks.track(lamps, chamber.lamp_channels)
-    for channel, times in channels.items():
-        interlocks.track(times, [channel])
-    for part in (outputs, valves):
-        if part is not None:
-            part.track(interlocks)
+    inputs.track(interlocks)
+    if valves is not None:
+        valves.judge_calibrations(interlocks, bus.clock)
     return interlocks
 
 
-def _of_outputs(
-    chamber: Chamber,
-    readings: SensorReadings,
-    channels: dict[str, OnTimes],
-    lamps: OnTimes,
-    pumps: Pumps,
-) -> OutputInterlocks | None:
-    if not (chamber.outputs or chamber.options.condition):
+def _of_outputs(inputs: InterlockInputs) -> OutputInterlocks | None:
+    if not (inputs.chamber.outputs or inputs.chamber.options.condition):
         return None
     from growd.wiring.output_interlocks import OutputInterlocks  # noqa: PLC0415
 
-    return OutputInterlocks(chamber, readings, channels, lamps, pumps)
+    return OutputInterlocks(inputs)
 
 
-def _of_valves(chamber: Chamber, readings: SensorReadings, clock: Clock) -> ValveInterlocks | None:
-    raising, fans = _that_raise_carbon_dioxide(chamber), _fans(chamber)
+def _of_valves(inputs: InterlockInputs) -> ValveInterlocks | None:
+    """Those of valves and of all else that raises CO2, and of exhaust fans."""
+    outputs = inputs.chamber.outputs
+    raising = own(each for each in outputs if each.effects.get(CARBON_DIOXIDE))
+    fans = own(each for each in outputs if each.is_a(OutputClass.FAN))
     if not raising | fans:
         return None
     from growd.wiring.valve_interlocks import ValveInterlocks  # noqa: PLC0415
 
-    return ValveInterlocks(chamber, readings, raising, fans, clock)
+    return ValveInterlocks(inputs, raising, fans)
 
 
 def _raised(chamber: Chamber) -> dict[str, set[str]]:
@@ -111,28 +150,15 @@ def _raised(chamber: Chamber) -> dict[str, set[str]]:
     }
 
 
-def _that_raise_carbon_dioxide(chamber: Chamber) -> frozenset[str]:
-    """The own variables of valves, and of all else that raises CO2."""
-    raising = (each for each in chamber.outputs if each.effects.get(CARBON_DIOXIDE))
-    return frozenset(each.own_variable for each in raising)
-
-
-def _fans(chamber: Chamber) -> frozenset[str]:
-    """The own variables of exhaust fans."""
-    return frozenset(each.own_variable for each in chamber.outputs_of(OutputClass.FAN))
-
-
-def _of_lamp(
-    chamber: Chamber, times: OnTimes, readings: SensorReadings, zone: tzinfo | None
-) -> Iterator[Interlock]:
-    limits, channels = chamber.options.interlock, chamber.lamp_channels
-    if channels and TEMPERATURE in chamber.measured:
+def _of_lamp(inputs: InterlockInputs, zone: tzinfo | None) -> Iterator[Interlock]:
+    limits, channels = inputs.limits, inputs.chamber.lamp_channels
+    if channels and TEMPERATURE in inputs.chamber.measured:
         from growd.control.interlocks.heat import OverTemperature  # noqa: PLC0415
 
         yield OverTemperature(
             "light_over_temperature",
             channels,
-            readings,
+            inputs.readings,
             TEMPERATURE,
             limit_degc=limits.light_off_degc,
             hysteresis_degc=_LIGHT_HYSTERESIS_DEGC,
@@ -140,4 +166,4 @@ def _of_lamp(
             by_any=False,
         )
     if channels:
-        yield LightHours(times, channels, limits.light_hours, zone)
+        yield LightHours(inputs.times(channels), channels, limits.light_hours, zone)

@@ -11,17 +11,20 @@ from growd.control.loop import Doses, DoseSize, LoopController, LoopSettings
 from growd.control.output_control import Demand, OutputController
 from growd.control.pid import Gains
 from growd.control.relay import LONGEST_S
-from growd.control.watched_loops import Loop, output_loop
+from growd.control.watched_loops import Loop, name_of_output, output_loop
 from growd.loops import CONTACT_CYCLE_S, loop_kind
 from growd.output_roles import OutputClass
+from growd.variables import CARBON_DIOXIDE
 from growd.wiring.actuators import switching_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from growd.bus import Bus
     from growd.config import Chamber, Output
     from growd.config.loops import LoopOptions
+    from growd.control.autotune import Autotuner
+    from growd.control.interlocks.node import Interlocks
     from growd.control.loop_inputs import FreshAir, LampShare
     from growd.control.pumps import Pumps
     from growd.loops import LoopKind
@@ -38,7 +41,7 @@ def loop_controller(
 ) -> LoopController:
     """The controller of one variable."""
     lowering = [each for each in chamber.drivers_of(variable) if not each.moved[variable]]
-    only_fans = bool(lowering) and all(map(_exchanges_air, lowering))
+    only_fans = bool(lowering) and all(each.is_a(OutputClass.FAN) for each in lowering)
     return LoopController(
         bus,
         chamber.environment,
@@ -55,26 +58,58 @@ def loop_controller(
 
 def can_tune(chamber: Chamber, variable: str) -> bool:
     """Whether a variable has an autotune: an output raises it, and not by doses."""
-    is_dosed = _method(chamber, variable) == "dose"
+    is_dosed = chamber.loop_method(variable) == "dose"
     return variable in LONGEST_S and not is_dosed and bool(chamber.names_of_drivers(variable, raises=True))
 
 
+def autotuner(
+    chamber: Chamber,
+    bus: Bus,
+    controller: LoopController,
+    interlocks: Interlocks,
+    others: Callable[[], str],
+) -> Autotuner:
+    """The autotune of a variable that has one."""
+    from growd.control.autotune import Autotuner, TunedOutput  # noqa: PLC0415  few loops have one
+
+    variable, limits = controller.variable, chamber.options.interlock
+    outputs: dict[str, TunedOutput] = {}
+    for each in chamber.drivers_of(variable):
+        own = each.own_variable
+        devices = tuple(other.name for other in chamber.by_own_variable[own])
+        name = name_of_output(own).removeprefix("the ")
+        outputs[own] = TunedOutput(own, name, devices, each.moved[variable])
+    most_on_s = LONGEST_S[variable]
+    if variable == CARBON_DIOXIDE:  # a valve may be open only as long as its interlocks allow
+        most_on_s = min(most_on_s, limits.valve_open_s, limits.no_rise_open_s)
+    tested = [each.variable for each in outputs.values() if each.is_tested]
+    return Autotuner(
+        bus,
+        chamber.environment,
+        controller,
+        tuple(outputs.values()),
+        why_held=partial(interlocks.why_held, tested),
+        most_on_s=most_on_s,
+        others=others,
+    )
+
+
 def output_controller(
-    chamber: Chamber, bus: Bus, variable: str, outputs: Iterable[Output], air: FreshAir, *, pumps: Pumps
+    chamber: Chamber, bus: Bus, outputs: Sequence[Output], air: FreshAir, pumps: Pumps
 ) -> OutputController:
     """The controller of the outputs of one own variable."""
-    outputs = tuple(outputs)
-    on_s, off_s = switching_of(chamber, variable)
     first = outputs[0]
+    on_s, off_s = switching_of(chamber, first.own_variable)
+    is_fan = first.is_a(OutputClass.FAN)
     demands = [
-        Demand(each, first.moved[each], partial(air.helps, each) if _exchanges_air(first) else _always)
+        Demand(each, first.moved[each], partial(air.helps, each) if is_fan else lambda: True)
         for each in chamber.loops
         if each in first.moved
     ]
     return OutputController(
         bus,
         chamber.environment,
-        variable,
+        first.own_variable,
         demands,
         outputs=[each.name for each in outputs],
         can_dim=all(each.can_dim for each in outputs),
@@ -94,7 +129,7 @@ def loop_settings(chamber: Chamber, variable: str, pumps: Pumps) -> LoopSettings
         _given(options.ti_s, kind.ti_s),
         _given(options.td_s, kind.td_s),
     )
-    method = _method(chamber, variable)
+    method = chamber.loop_method(variable)
     lowering_kp = options.lowering_kp
     if lowering_kp is None and options.kp is None:
         lowering_kp = kind.lowering_kp
@@ -165,11 +200,7 @@ def _has_pumps(chamber: Chamber, variable: str, *, raises: bool) -> bool:
 
 def _share(output: Output, pumps: Pumps) -> Callable[[float, float], float]:
     """The level, or the share of time, for a set point of the own variable: in ml/h for a pump."""
-    return pumps.flows[output.name].share if output.unit == "ml/h" else _as_it_is
-
-
-def _as_it_is(level: float, _shortest_s: float) -> float:
-    return level
+    return pumps.flows[output.name].share if output.unit == "ml/h" else lambda level, _: level
 
 
 def _with_gain(usual: Gains, kp: float | None) -> Gains | None:
@@ -189,10 +220,6 @@ def _cycle_s(output: Output) -> float:
     return CONTACT_CYCLE_S.get(output.role.output_class, 0.0)
 
 
-def _method(chamber: Chamber, variable: str) -> str:
-    return chamber.loop_options(variable).method or loop_kind(variable).method
-
-
 def _remedy(chamber: Chamber, variable: str) -> str:
     """What makes the usual gains those of this chamber, for the warning; "" for no warning."""
     if chamber.config.simulator.enabled:
@@ -202,14 +229,6 @@ def _remedy(chamber: Chamber, variable: str) -> str:
         return f"call the service {service}, or set the gains in [control.{variable}]"
     options = chamber.loop_options(variable)
     is_given = bool(options.ml_per_unit_litre or options.lowering_ml_per_unit_litre)
-    if _method(chamber, variable) != "dose" or is_given:
+    if chamber.loop_method(variable) != "dose" or is_given:
         return ""
     return f"set ml_per_unit_litre or lowering_ml_per_unit_litre in [control.{variable}]"
-
-
-def _exchanges_air(output: Output) -> bool:
-    return output.is_a(OutputClass.FAN)
-
-
-def _always() -> bool:
-    return True

@@ -18,22 +18,22 @@ from growd.control.interlocks.limits import (
     UseLimit,
     Words,
 )
-from growd.control.interlocks.on_times import HOUR_S, OnTimes
+from growd.control.interlocks.on_times import HOUR_S
 from growd.control.pumps import Volumes
 from growd.control.topics import feedback
 from growd.output_roles import OutputClass
 from growd.variables import VARIABLES, hysteresis_of_band
 from growd.wiring.class_interlocks import ClassInterlocks, counters_of
-from growd.wiring.dose_interlocks import ml_s
+from growd.wiring.interlocks import ml_s
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
-    from growd.config import Chamber, Output
+    from growd.config import Output
     from growd.config.conditions import Condition
-    from growd.control.interlocks.base import Interlock, SensorReadings
-    from growd.control.interlocks.node import Interlocks
-    from growd.control.pumps import Pumps
+    from growd.control.interlocks.base import Interlock
+    from growd.control.interlocks.on_times import OnTimes
+    from growd.wiring.interlocks import InterlockInputs
 
 _NO_LIMIT_S: Final = 86_400.0
 _REST_S: Final = 60.0
@@ -42,30 +42,13 @@ _COMPRESSOR_OFF_S: Final = 180.0
 
 
 class OutputInterlocks:
-    """The interlocks of all outputs but the CO2 valve's and the lamp's own.
+    """The interlocks of all outputs but the CO2 valve's and the lamp's own."""
 
-    `channels` has the times of each channel of the lamp, `lamps` those of all together.
-    """
-
-    def __init__(
-        self,
-        chamber: Chamber,
-        readings: SensorReadings,
-        channels: Mapping[str, OnTimes],
-        lamps: OnTimes,
-        pumps: Pumps,
-    ) -> None:
-        self._chamber = chamber
-        self._pumps = pumps
-        self._limits = chamber.options.interlock
-        self._readings = readings
-        self._channels = channels
-        self._by_variable = {each.own_variable: OnTimes() for each in chamber.outputs}
-        self._by_name = {each.name: OnTimes() for each in chamber.outputs}
+    def __init__(self, inputs: InterlockInputs) -> None:
+        self._inputs = inputs
+        self._chamber = inputs.chamber
         self._feedbacks: dict[str, NotConfirmed] = {}
-        self._together = ClassInterlocks(
-            chamber, readings, self._by_variable, self._feedbacks, lamps=lamps, flows=pumps.flows
-        )
+        self._together = ClassInterlocks(inputs, self._feedbacks)
 
     def first(self) -> Iterator[Interlock]:
         """Those that may switch an output on; all others can then switch it off again."""
@@ -84,17 +67,13 @@ class OutputInterlocks:
             yield from self._of_output(output)
         yield from self._together.others()
 
-    def track(self, interlocks: Interlocks) -> None:
-        """Let `interlocks` record the times of the outputs."""
-        for variable, times in self._by_variable.items():
-            interlocks.track(times, [variable])
-        for output in self._chamber.outputs:
-            interlocks.track(self._by_name[output.name], [output.own_variable], output.name)
-        self._together.track(interlocks)
+    def _times_of(self, output: Output) -> OnTimes:
+        """Of this output alone."""
+        return self._inputs.times([output.own_variable], output.name)
 
     def _single(self, output: Output, kind: Callable[..., Interlock], name: str, **options: Any) -> Interlock:
         """An interlock of one output, named after it."""
-        times = self._by_name[output.name]
+        times = self._times_of(output)
         interlock = kind(f"{output.name}_{name}", [output.own_variable], times, **options)
         interlock.devices = frozenset({output.name})
         return interlock
@@ -112,24 +91,20 @@ class OutputInterlocks:
 
     def _volumes(self, output: Output) -> Iterator[Interlock]:
         """Dosing pumps of one own variable, whose options agree, give one liquid and share the limits."""
-        variable = output.own_variable
-        names = [each.name for each in self._chamber.outputs if each.own_variable == variable]
-        if (
-            output.name not in self._pumps.flows
-            or not output.is_a(OutputClass.DOSING)
-            or output.name != names[0]
-        ):
+        variable, limits, flows = output.own_variable, self._inputs.limits, self._inputs.pumps.flows
+        pumps = self._chamber.by_own_variable[variable]
+        if output.name not in flows or not output.is_a(OutputClass.DOSING) or output is not pumps[0]:
             return
-        limits = self._limits
+        names = [each.name for each in pumps]
         for name, most, window_s in (
             ("ml_per_hour", limits.dosing_ml_per_hour, HOUR_S),
             ("ml_per_day", limits.dosing_ml_per_day, DAY_S),
         ):
-            given = Volumes((self._by_name[each], partial(ml_s, self._pumps.flows[each])) for each in names)
+            given = Volumes((self._times_of(each), partial(ml_s, flows[each.name])) for each in pumps)
             limit = UseLimit(
                 f"{output.name}_{name}",
                 [variable],
-                self._by_variable[variable],
+                self._inputs.times([variable]),
                 use=Use(given.total, "{:.4g} ml".format, "ml"),
                 limit=most,
                 words=Words(" and ".join(names)),
@@ -158,7 +133,7 @@ class OutputInterlocks:
         made = NotConfirmed(
             output.name,
             feedback(chamber.environment, output.name),
-            self._by_name[output.name],
+            self._times_of(output),
             confirm_s=CONFIRM_S,
             above=output.confirm_above,
             stale_after_s=chamber.feedback_stale_after_s(output.name),
@@ -174,7 +149,7 @@ class OutputInterlocks:
                 holds.add(output.own_variable)
                 devices.add(output.name)
         if "light" in condition.outputs:
-            holds.update(self._channels)
+            holds.update(self._chamber.lamp_channels)
             devices.add("light")
         return WhileBeyond(
             f"condition_{condition.name}",
@@ -190,23 +165,21 @@ class OutputInterlocks:
 
     def _times_of_output(self, variable: str) -> OnTimes | None:
         """Of the outputs of an own variable or of a lamp channel; None for what is measured."""
-        channel = variable.removeprefix("light_intensity_")
-        return self._by_variable.get(variable) or self._channels.get(channel)
+        name = variable.removeprefix("light_intensity_")
+        is_output = name in {*self._chamber.own_variables, *self._chamber.lamp_channels}
+        return self._inputs.times([name]) if is_output else None
 
     def _limit_of(self, condition: Condition) -> Threshold:
         variable = condition.variable
         times = self._times_of_output(variable)
         if condition.on is not None:
-            read = state_of(times) if times is not None else self._reader(variable)
+            read = state_of(times) if times is not None else self._inputs.reader(variable)
             return is_on(variable, read, on=condition.on)
         given = {"above": condition.above, "below": condition.below}
         sides = {side: limit for side, limit in given.items() if limit is not None}
-        read = level_of(times) if times is not None else self._reader(variable)
+        read = level_of(times) if times is not None else self._inputs.reader(variable)
         unit = VARIABLES[variable].unit if variable in VARIABLES else ""
         hysteresis = condition.hysteresis
         if hysteresis is None:
             hysteresis = hysteresis_of_band(variable, condition.below, condition.above)
         return Threshold(variable, read, hysteresis=hysteresis, unit=unit, **sides)
-
-    def _reader(self, variable: str) -> Callable[[float], float | None]:
-        return partial(self._readings.combined, variable)

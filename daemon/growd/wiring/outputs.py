@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from growd.config import ConfigError, chambers_of
 from growd.config.outputs import ON_A_PIN, TIMER_S, OwnOutput
@@ -37,13 +37,6 @@ if TYPE_CHECKING:
     from growd_drivers.network_switch import AskHttp, SwitchProtocol
 
 
-class Closable(Protocol):
-    """A driver of outputs."""
-
-    def close(self) -> None:
-        """Leave the outputs safe. Raises `DriverError` if they may not be."""
-
-
 _USER: Final = "admin"
 """The user of a Shelly (HTTP authentication of Gen1 and Gen2 devices) and of Tasmota (WebPassword)."""
 
@@ -59,23 +52,36 @@ _SPEAKS: Final = {
     "plain": "device",
 }
 OpenDriver: TypeAlias = "Callable[[Hardware, config.Output], OutputDriver]"
-D = TypeVar("D", bound=Closable)
 
 
-class OutputDevice(Generic[D]):
-    """A driver of outputs that is opened at its first use, or at a later one if that failed.
+class OutputDriver(Protocol):
+    """A driver of one output."""
+
+    def write(self, level: float, valid_s: float) -> float | None:
+        """Drive it at a level, 0..1, which is valid for `valid_s` seconds if it is not the safe one.
+
+        Returns for how long it was not safe since the last write, None if that is not known. Raises
+        `DriverError`.
+        """
+
+    def close(self) -> None:
+        """Leave the output safe. Raises `DriverError` if it may not be."""
+
+
+class OutputDevice:
+    """A driver of an output that is opened at its first use, or at a later one if that failed.
 
     So a refused pin affects no other output. Blocking; the output's worker thread calls it. `name` is for
     people.
     """
 
-    def __init__(self, name: str, open_driver: Callable[[], D]) -> None:
+    def __init__(self, name: str, open_driver: Callable[[], OutputDriver]) -> None:
         self.name = name
         self._open = open_driver
-        self._driver: D | None = None
+        self._driver: OutputDriver | None = None
         self._is_used = False
 
-    def use(self) -> D:
+    def use(self) -> OutputDriver:
         """The driver. A new one has made its outputs safe. Raises `DriverError`."""
         self._is_used = True
         if self._driver is None:
@@ -88,17 +94,6 @@ class OutputDevice(Generic[D]):
             self.use().close()
 
 
-class OutputDriver(Closable, Protocol):
-    """A driver of one output."""
-
-    def write(self, level: float, valid_s: float) -> float | None:
-        """Drive it at a level, 0..1, which is valid for `valid_s` seconds if it is not the safe one.
-
-        Returns for how long it was not safe since the last write, None if that is not known. Raises
-        `DriverError`.
-        """
-
-
 class Lamp:
     """The channels of the lamp of a chamber, on pins of [light] and on other devices. Blocking."""
 
@@ -108,7 +103,7 @@ class Lamp:
         self._channels = on_pins | {each.channel: output_device(hardware, each) for each in others}
 
     @property
-    def devices(self) -> list[OutputDevice[OutputDriver]]:
+    def devices(self) -> list[OutputDevice]:
         """The devices of all channels."""
         return list(self._channels.values())
 
@@ -141,9 +136,7 @@ def check_pwm(hardware: Hardware, settings: config.Config) -> None:
                 taken[place] = chamber.device(name), pin
 
 
-def lamp_channel(
-    hardware: Hardware, light: config.Light, channel: config.ChannelOptions
-) -> OutputDevice[OutputDriver]:
+def lamp_channel(hardware: Hardware, light: config.Light, channel: config.ChannelOptions) -> OutputDevice:
     """One channel of the lamp on its pin."""
     return OutputDevice(
         f"the lamp channel {channel.name}",
@@ -155,18 +148,15 @@ def lamp_channel(
             minimum_duty=light.minimum_duty,
             gamma=light.gamma,
             active_high=not light.inverted,
-            pwm_chip=light.pwm_chip if light.hardware_pwm and not light.switched else None,
+            pwm_chip=light.hardware_chip,
         ),
     )
 
 
-def output_device(hardware: Hardware, output: config.Output) -> OutputDevice[OutputDriver]:
+def output_device(hardware: Hardware, output: config.Output) -> OutputDevice:
     """One output. Its driver makes it safe when it is opened."""
-    return OutputDevice(_named(output), partial(_DRIVERS.get(output.kind, OwnOutputDriver), hardware, output))
-
-
-def _named(output: config.Output) -> str:
-    return f"the relay {output.name}" if output.kind == "relay" else f"the output {output.name}"
+    name = f"the {'relay' if output.kind == 'relay' else 'output'} {output.name}"
+    return OutputDevice(name, partial(_DRIVERS.get(output.kind, OwnOutputDriver), hardware, output))
 
 
 def _on_pin(hardware: Hardware, output: config.Output) -> PinOutput:
@@ -180,7 +170,7 @@ def _on_pin(hardware: Hardware, output: config.Output) -> PinOutput:
         minimum_duty=output.minimum_duty,
         active_high=output.active == "high",
         safe_on=output.safe == "on",
-        pwm_chip=output.pwm_chip if output.kind == "hardware_pwm" else None,
+        pwm_chip=output.hardware_chip,
     )
 
 

@@ -31,14 +31,7 @@ class OwnDriverError(DriverError, RuntimeError):
     """A driver of another package raised an error that is not a `DriverError`, or returned no numbers."""
 
 
-class PlainGuard:
-    """For growd's own drivers: an error that is not of the device is a bug, and ends the component."""
-
-    def call(self, function: Callable[[], T]) -> T:
-        return function()
-
-
-class OwnDriverGuard(PlainGuard):
+class OwnDriverGuard:
     """For a driver of another package: any error is one of its device, and a value is a number.
 
     Even SystemExit is, which would end growd. A driver whose calls hang for good is not called any more.

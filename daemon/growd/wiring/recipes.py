@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from growd.config import chambers_of
@@ -20,38 +19,25 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Chamber, Config
     from growd.recipes.run import Journal
-    from growd.store.database import Database
-    from growd.store.local import LocalStore
-    from growd.store.outbox import Outbox
+    from growd.wiring.store import Core
 
 
 def recipe_runners(
-    present: Callable[[], Config],
-    bus: Bus,
-    *,
-    local: LocalStore,
-    outbox: Outbox,
-    database: Database,
-    zone: tzinfo | None,
-    documents: RunDocuments,
-    why_held: Callable[[], str] = lambda: "",
+    core: Core, documents: RunDocuments, why_held: Callable[[], str] = lambda: ""
 ) -> Iterator[RecipeRunner]:
-    """The runner of each environment; `documents` sends the records of their runs to the database.
-
-    `present` returns the configuration as it is in force, also after a reload.
-    """
-    maker = PointMaker(local.device)
-    for chamber in chambers_of(present()):
+    """The runner of each environment; `documents` sends the records of their runs to the database."""
+    local, outbox, maker = core.local, core.storage.outbox, PointMaker(core.local.device)
+    for chamber in chambers_of(core.config):
         environment = chamber.environment
         keeps = chamber.options.environment.keep_set_points
         yield recipe_runner(
             chamber,
-            present,
-            bus,
-            fetch=database.recipe,
+            core.present,
+            core.bus,
+            fetch=core.database.recipe,
             journal=RunJournal(local, outbox, maker, environment, documents.work.wake),
             set_points=SetPointKeeper(local, environment) if keeps else None,
-            zone=zone,
+            zone=core.zone,
             why_held=why_held,
         )
 
@@ -75,24 +61,19 @@ def recipe_runner(
         journal=journal,
         set_points=set_points,
         zone=zone,
-        about=partial(_about, present, bus, chamber.environment),
+        about=lambda: circumstances(present(), bus, chamber.environment),
         why_held=why_held,
         catches_up=chamber.options.recipe.after_outage == "where_it_would_be",
     )
 
 
-def _about(present: Callable[[], Config], bus: Bus, environment: str) -> dict[str, Any]:
-    return circumstances(present(), bus, environment)
-
-
-def run_documents(
-    bus: Bus, local: LocalStore, database: Database, written: Callable[[], None]
-) -> RunDocuments:
+def run_documents(core: Core, written: Callable[[], None]) -> RunDocuments:
     """Sends the records of all runs to the database; `written` is called when it has them."""
+    database = core.database
     documents = RunDocuments(
-        local,
+        core.local,
         database.couch,
-        bus.clock,
+        core.bus.clock,
         database=database.names.runs,
         prepare=database.prepare,
         written=written,

@@ -60,18 +60,16 @@ def safe_pins(config: Config) -> list[SafePin]:
 
 def _lamp(chamber: Chamber) -> Iterator[SafePin]:
     light = chamber.light
-    chip = light.pwm_chip if light.hardware_pwm and not light.switched else None
     for channel in light.channel:
         name = chamber.device(f"light {channel.name}")
-        yield SafePin(name, channel.pin, int(light.inverted), chip)
+        yield SafePin(name, channel.pin, int(light.inverted), light.hardware_chip)
 
 
 def _outputs(chamber: Chamber) -> Iterator[SafePin]:
     for output in chamber.all_outputs:
         if output.pin is not None:
             is_high = (output.safe == "on") == (output.active == "high")
-            chip = output.pwm_chip if output.kind == "hardware_pwm" else None
-            yield SafePin(chamber.device(output.name), output.pin, int(is_high), chip)
+            yield SafePin(chamber.device(output.name), output.pin, int(is_high), output.hardware_chip)
 
 
 def keep_run(data: Path, config: Config, driven: Container[int]) -> None:

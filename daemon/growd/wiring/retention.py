@@ -13,41 +13,28 @@ from growd.store.rollups.feed import RollupFeed
 from growd.store.rollups.task import RollupTask
 
 if TYPE_CHECKING:
-    from zoneinfo import ZoneInfo
-
-    from growd.bus import Bus
-    from growd.config import Config
     from growd.runtime.pauses import Pace
-    from growd.store.database import Database
-    from growd.store.local import LocalStore
-    from growd.wiring.store import Storage
+    from growd.wiring.store import Core
 
 _SENDING_S: Final = 60.0  # of a batch
 
 
-def configured_rollups(config: Config, bus: Bus, database: Database, storage: Storage) -> RollupTask:
+def configured_rollups(core: Core) -> RollupTask:
     """The task of the rollups; its `feed` is for the parts that need them."""
 
     def delay() -> float:
-        return storage.max_age_s + _SENDING_S
+        return core.config.store.max_age_s + _SENDING_S
 
-    feed = RollupFeed(database.couch, database.names, config.http.name, now=bus.clock.time, delay=delay)
-    task = RollupTask(bus, feed, prepare=database.prepare, delay=delay)
+    database, name = core.database, core.config.http.name
+    feed = RollupFeed(database.couch, database.names, name, now=core.bus.clock.time, delay=delay)
+    task = RollupTask(core.bus, feed, prepare=database.prepare, delay=delay)
     database.when_up(task.look_now)
     return task
 
 
-def configured_retention(
-    config: Config,
-    bus: Bus,
-    local: LocalStore,
-    database: Database,
-    *,
-    storage: Storage,
-    rollups: RollupFeed,
-    zone: ZoneInfo | None,
-) -> RetentionKeeper:
-    """The task of retention, with quiet hours in the time zone `zone`."""
+def configured_retention(core: Core, rollups: RollupFeed) -> RetentionKeeper:
+    """The task of retention."""
+    config, database, local = core.config, core.database, core.local
     far_end = FarEnd(database.couch, config.replication, database.names, local.device)
 
     def retirements(pace: Pace) -> list[Retirement]:
@@ -56,14 +43,14 @@ def configured_retention(
         ]
 
     return RetentionKeeper(
-        bus,
+        core.bus,
         local,
         config.retention,
         prepared=database.prepared,
         retirements=retirements,
         compaction=Compaction(database),
         measure=lambda: disk_use(database, local.path.parent),
-        store_less=storage.store_less,
-        record=storage.record,
-        zone=zone,
+        store_less=core.storage.store_less,
+        record=core.storage.record,
+        zone=core.zone,
     )

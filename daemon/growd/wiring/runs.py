@@ -18,24 +18,18 @@ from growd.wiring.database import point_source
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-    from datetime import tzinfo
 
     from growd.bus import Bus
-    from growd.config import Chamber, Config
+    from growd.config import Chamber
     from growd.control.wear import Rated
     from growd.runs.figures import Rating
     from growd.runs.run_figures import FigurePoints
-    from growd.runtime.clock import Clock
     from growd.store.couch import Document
-    from growd.store.database import Database
-    from growd.store.local import LocalStore
-    from growd.wiring.store import Storage
+    from growd.wiring.store import Core
 
 
 @contextlib.asynccontextmanager
-async def figure_points(
-    present: Callable[[], Config], bus: Bus, database: Database, storage: Storage
-) -> AsyncIterator[Callable[[str], Awaitable[FigurePoints]]]:
+async def figure_points(core: Core) -> AsyncIterator[Callable[[str], Awaitable[FigurePoints]]]:
     """Yields what returns the points of an environment, the ratings of its outputs, and their counters."""
     async with contextlib.AsyncExitStack() as stack:
         session: aiohttp.ClientSession | None = None
@@ -51,34 +45,26 @@ async def figure_points(
                 timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
                 session = aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
                 stack.push_async_callback(session.close)
-            config = present()
-            source = point_source(config, database)
+            source = point_source(core.config, core.database)
             reader = SourceReader(session, source)
-            points = RunPoints(reader, source, storage.holds_s, await retired_until(reader, source))
-            found = (each for each in chambers_of(config) if each.environment == environment)
-            ratings = next((ratings_of(chamber, bus) for chamber in found), {})
-            return FigurePoints(points, ratings, counters_of(bus, environment))
+            points = RunPoints(reader, source, core.storage.holds_s, await retired_until(reader, source))
+            found = (each for each in chambers_of(core.config) if each.environment == environment)
+            ratings = next((ratings_of(chamber, core.bus) for chamber in found), {})
+            return FigurePoints(points, ratings, counters_of(core.bus, environment))
 
         yield read
 
 
-def figure_keeper(
-    points: Callable[[str], Awaitable[FigurePoints]],
-    *,
-    local: LocalStore,
-    database: Database,
-    storage: Storage,
-    clock: Clock,
-    zone: tzinfo | None,
-) -> FigureKeeper:
+def figure_keeper(core: Core, points: Callable[[str], Awaitable[FigurePoints]]) -> FigureKeeper:
     """Makes the figures of ended runs, from what `points` returns for an environment."""
+    clock, database, storage = core.bus.clock, core.database, core.storage
 
     async def make(document: Document) -> dict[str, Any]:
         found = await points(document["environment"])
         from growd.runs.run_figures import run_figures  # noqa: PLC0415  loaded with the points
 
         figures = await run_figures(
-            document, found.points, now=clock.time(), zone=zone, ratings=found.ratings
+            document, found.points, now=clock.time(), zone=core.zone, ratings=found.ratings
         )
         return msgspec.json.decode(msgspec.json.encode(figures), type=dict[str, Any])
 
@@ -90,7 +76,7 @@ def figure_keeper(
         return False
 
     keeper = FigureKeeper(
-        local,
+        core.local,
         database.couch,
         clock,
         database=database.names.runs,
@@ -101,11 +87,11 @@ def figure_keeper(
     return keeper
 
 
-def run_archive(config: Config, database: Database) -> RunArchive:
+def run_archive(core: Core) -> RunArchive:
     """The runs of all environments, for the API."""
-    measured = {chamber.environment: chamber.known for chamber in chambers_of(config)}
-    names = database.names
-    return RunArchive(database.couch, names, config.http.name, lambda name: measured.get(name, ()))
+    measured = {chamber.environment: chamber.known for chamber in chambers_of(core.config)}
+    couch, names = core.database.couch, core.database.names
+    return RunArchive(couch, names, core.config.http.name, lambda name: measured.get(name, ()))
 
 
 def ratings_of(chamber: Chamber, bus: Bus) -> dict[str, Rating]:

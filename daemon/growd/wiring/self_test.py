@@ -68,10 +68,7 @@ def _channels(chamber: Chamber) -> Iterator[OutputUnderTest]:
 
 def _outputs(chamber: Chamber) -> list[OutputUnderTest]:
     """All other outputs. Those that lower something come last: the others have raised it."""
-    by_variable: dict[str, list[Output]] = {}
-    for output in chamber.outputs:
-        by_variable.setdefault(output.own_variable, []).append(output)
-    found = [_output(chamber, several) for several in by_variable.values()]
+    found = [_output(chamber, several) for several in chamber.by_own_variable.values()]
     return sorted(found, key=_only_lowers)
 
 

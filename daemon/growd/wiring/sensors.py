@@ -16,7 +16,7 @@ from growd.device_kinds import SENSOR_KINDS
 from growd.own_kinds import reason_of
 from growd.runtime.sentence import Sentence, reworded
 from growd.variables import VARIABLES
-from growd.wiring.own_drivers import OwnDriverGuard, PlainGuard, numbers
+from growd.wiring.own_drivers import OwnDriverGuard, numbers
 from growd_drivers.errors import (
     DeviceMissingError,
     DriverError,
@@ -118,7 +118,7 @@ class SensorDevice:
         self._sensor = sensor
         self._driver: Any = None
         self._plausibility = plausibility_of(sensor, self._has_restarted)
-        self._guard = OwnDriverGuard(sensor.name) if self._kind.api else PlainGuard()
+        self._guard = OwnDriverGuard(sensor.name) if self._kind.api else None
         calibrations = self._kind.calibrations
         self._recent = {
             name: _RecentReadings(sensor, [each for each in calibrations if self._variable_of(each) == name])
@@ -141,7 +141,7 @@ class SensorDevice:
         that it confirms. Raises `DriverError`.
         """
         try:
-            reading = self._guard.call(self._sampled)
+            reading: dict[str, float] = self._guarded(self._sampled)
         except NotReadyError:
             raise
         except DriverError as error:
@@ -207,7 +207,7 @@ class SensorDevice:
     def _has_restarted(self) -> None:
         self._begin_anew()
         if hasattr(self._driver, "set_up_again"):
-            self._guard.call(self._driver.set_up_again)
+            self._guarded(self._driver.set_up_again)
 
     def _begin_anew(self) -> None:
         for recent in self._recent.values():
@@ -231,7 +231,11 @@ class SensorDevice:
         """Call a method of the driver that changes what it measures."""
         self._begin_anew()
         self._plausibility.expect_jump()
-        return self._guard.call(lambda: getattr(self._opened(), method)(*arguments))
+        return self._guarded(lambda: getattr(self._opened(), method)(*arguments))
+
+    def _guarded(self, call: Callable[[], Any]) -> Any:
+        """Call a driver. An error of growd's own that is not of the device is a bug, and ends the sampler."""
+        return call() if self._guard is None else self._guard.call(call)
 
 
 def _reference(unit: str, minimum: float, maximum: float) -> Field:

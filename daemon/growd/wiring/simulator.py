@@ -160,10 +160,28 @@ def _wiring(chamber: Chamber) -> Wiring:
     return Wiring(
         i2c=(*dict.fromkeys(chips), *_output_chips(own)),
         serial={sensor.port.replace("*", "0"): sensor.kind for sensor in sensors if sensor.port},
-        voltages=tuple(_voltages(chamber)),
-        thermometers=tuple(_thermometers(chamber)),
-        mqtt=tuple(_publishers(chamber)),
-        switches=dict(_switches(chamber)),
+        voltages=tuple(
+            WiredVoltage(truth_of(each, chamber), each.bus, each.i2c_address, each.channel, each.points)
+            for each in chamber.options.sensor
+            if each.kind == "ads1115"
+        ),
+        thermometers=tuple(
+            WiredThermometer(truth_of(each, chamber), _simulated_id(chamber, each))
+            for each in chamber.options.sensor
+            if each.one_wire_pin is not None
+        ),
+        mqtt=tuple(
+            WiredMqtt(truth_of(each, chamber), each.topic, each.key, each.scale, each.offset)
+            for each in chamber.options.sensor
+            if each.kind == "mqtt"
+        ),
+        switches={
+            each.switch_pin: WiredSwitch(
+                truth_of(each, chamber), active_high=each.active == "high", pull=each.pull
+            )
+            for each in chamber.options.sensor
+            if each.switch_pin is not None
+        },
         lamp_pins={channel.name: channel.pin for channel in light.channel},
         inverted_lamps=light.inverted,
         pwm_chips={chip: _PWM_CHANNELS for chip, _ in chamber.pwm_pins.values()},
@@ -193,34 +211,6 @@ def _with_unconfigured(wiring: Wiring, config: Config) -> Wiring:
         elif kind.addresses and (1, kind.addresses[0]) not in taken:
             chips.append(WiredChip(name, 1, kind.addresses[0]))
     return replace(wiring, i2c=tuple(chips), serial=serial, thermometers=tuple(thermometers))
-
-
-def _voltages(chamber: Chamber) -> Iterator[WiredVoltage]:
-    for sensor in chamber.options.sensor:
-        if sensor.kind == "ads1115":
-            truth, address = truth_of(sensor, chamber), sensor.i2c_address
-            yield WiredVoltage(truth, sensor.bus, address, sensor.channel, sensor.points)
-
-
-def _thermometers(chamber: Chamber) -> Iterator[WiredThermometer]:
-    for sensor in chamber.options.sensor:
-        if sensor.one_wire_pin is not None:
-            yield WiredThermometer(truth_of(sensor, chamber), _simulated_id(chamber, sensor))
-
-
-def _publishers(chamber: Chamber) -> Iterator[WiredMqtt]:
-    for sensor in chamber.options.sensor:
-        if sensor.kind == "mqtt":
-            truth = truth_of(sensor, chamber)
-            yield WiredMqtt(truth, sensor.topic, sensor.key, sensor.scale, sensor.offset)
-
-
-def _switches(chamber: Chamber) -> Iterator[tuple[int, WiredSwitch]]:
-    for sensor in chamber.options.sensor:
-        if sensor.switch_pin is not None:
-            is_high = sensor.active == "high"
-            wired = WiredSwitch(truth_of(sensor, chamber), active_high=is_high, pull=sensor.pull)
-            yield sensor.switch_pin, wired
 
 
 def _relay(output: Output) -> WiredRelay:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import counted
@@ -22,6 +23,7 @@ from growd.store.store_node import StoreNode
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from zoneinfo import ZoneInfo
 
     from growd import config
     from growd.bus import Bus
@@ -46,6 +48,24 @@ DRAIN_S: Final = 0.5  # how long to send the last points at the end
 _ENDED_WELL: Final = "ended_well"
 _HAD_DATABASE: Final = "had_database"  # the database of points existed or was made
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Core:
+    """The configuration, the bus and the store. Days begin in `zone` (None: local)."""
+
+    present: Callable[[], Config]
+    """Returns the configuration as it is in force, also after a reload."""
+    bus: Bus
+    local: LocalStore
+    database: Database
+    storage: Storage
+    zone: ZoneInfo | None
+
+    @property
+    def config(self) -> Config:
+        """The configuration in force."""
+        return self.present()
 
 
 class Storage:
@@ -76,16 +96,16 @@ class Storage:
         """Run all parts around the body. At the end, save the last points, and send them if possible."""
         settings, clock = self._config.store, self._bus.clock
         self.outbox = await Outbox.open(
-            self._local,
-            clock,
-            liveness=self._bus.liveness,
-            budget=settings.budget_mb,
+            self._local, clock, liveness=self._bus.liveness, budget=settings.budget_mb
         )
         self.journal = self._new_journal()
         try:
             self.shipper = self._new_shipper(clock)
-            self._recorder = self._new_recorder()
-            self.losses = Losses(self.outbox, self._local, clock, self._record_loss)
+            environments = self._config.chambers()
+            self._recorder = Recorder(self._bus, self.outbox, self._maker, environments, settings)
+            self.losses = Losses(
+                self.outbox, self._local, clock, lambda text: self.record("fault", f"growd: {text}")
+            )
             await self.losses.load()
             await self.journal.load()
             notices = [*self._local.notices, *self.outbox.notices]
@@ -109,7 +129,7 @@ class Storage:
                     parts.start("journal", self.journal.delivery.work.run)
                     yield
             finally:
-                self._record("stop", Sentence("growd stopped", "stopped"), clock.time())
+                self.record("stop", Sentence("growd stopped", "stopped"))
         finally:
             try:
                 await self._save_last_points()
@@ -130,11 +150,6 @@ class Storage:
         if shortage >= Shortage.STORING_LESS:
             settings = sparser(settings, SPARSE_S)
         self._recorder.reconfigure(settings, stores_values=shortage < Shortage.STORING_NOTHING)
-
-    @property
-    def max_age_s(self) -> float:
-        """The longest time from a point to its batch, if the database works."""
-        return self._config.store.max_age_s
 
     def holds_s(self, variable: str) -> float:
         """How long a stored measurement holds, by the rules in force."""
@@ -169,10 +184,6 @@ class Storage:
         )
         database.when_up(journal.delivery.work.wake)
         return journal
-
-    def _new_recorder(self) -> Recorder:
-        environments, settings = self._config.chambers(), self._config.store
-        return Recorder(self._bus, self.outbox, self._maker, environments, settings)
 
     async def _prepare(self) -> None:
         """Set up the database, and detect that one with points is missing. Raises `CouchError`."""
@@ -216,23 +227,16 @@ class Storage:
             ("restart", Sentence(f"growd started {how[ended_well]}{simulated}", code))
         ]
         happened += [("fault", f"growd: {notice}") for notice in notices]
-        now = self._bus.clock.time()
         for kind, text in happened:
-            self._record(kind, text, now)
+            self.record(kind, text)
         for notice in notices:
             _log.error("%s", notice)
         if ended_well is not False:
             await self._note_end(well=False)
 
-    def _record_loss(self, text: str) -> None:
-        self._record("fault", f"growd: {text}", self._bus.clock.time())
-
     def record(self, kind: str, text: str) -> None:
         """Record an event of growd itself in each environment."""
-        self._record(kind, text, self._bus.clock.time())
-
-    def _record(self, kind: str, text: str, now: float) -> None:
-        said = code_of(text)
+        said, now = code_of(text), self._bus.clock.time()
         details = {"code": said["code"], **said["fields"]} if said["code"] else None
         for environment in self._config.chambers():
             point = self._maker.make(environment, kind, str(text), now, category=EVENT, details=details)
@@ -266,7 +270,4 @@ class Storage:
 
 def _batches(settings: config.Store) -> dict[str, Any]:
     """The options of `Shipper` for batches."""
-    return {
-        "batch": settings.batch,
-        "max_age": settings.max_age_s,
-    }
+    return {"batch": settings.batch, "max_age": settings.max_age_s}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from growd.control.interlocks.carbon_dioxide import (
@@ -15,16 +14,15 @@ from growd.control.interlocks.carbon_dioxide import (
 )
 from growd.control.interlocks.conditions import Threshold, WhileBeyond
 from growd.control.interlocks.limits import OnTooLong
-from growd.control.interlocks.on_times import OnTimes
 from growd.variables import CARBON_DIOXIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from growd.config import Chamber
-    from growd.control.interlocks.base import Interlock, SensorReadings
+    from growd.control.interlocks.base import Interlock
     from growd.control.interlocks.node import Interlocks
     from growd.runtime.clock import Clock
+    from growd.wiring.interlocks import InterlockInputs
 
 _LEAST_PPM: Final = 150.0
 """Plants in light seldom leave less. A sensor that reads a tenth of 1000 ppm does."""
@@ -38,21 +36,14 @@ _RISE_PPM: Final = 40.0
 class ValveInterlocks:
     """The interlocks of the outputs `raising` CO2, and of exhaust `fans`; both by their own variables."""
 
-    def __init__(
-        self,
-        chamber: Chamber,
-        readings: SensorReadings,
-        raising: frozenset[str],
-        fans: frozenset[str],
-        clock: Clock,
-    ) -> None:
-        self._limits = chamber.options.interlock
-        self._readings = readings
+    def __init__(self, inputs: InterlockInputs, raising: frozenset[str], fans: frozenset[str]) -> None:
+        self._inputs = inputs
+        self._limits = inputs.limits
+        self._readings = inputs.readings
         self._raising = raising
-        self._clock = clock
         self._fans = fans
-        self._times, self._fan_times = OnTimes(), OnTimes()
-        self._sensors = chamber.sensor_names(CARBON_DIOXIDE) if CARBON_DIOXIDE in chamber.measured else []
+        self._times = inputs.times(raising)
+        self._sensors = inputs.chamber.sensor_names(CARBON_DIOXIDE)
         self._dose: DosePerHour | None = None
         self._above: CarbonDioxideCeiling | None = None
 
@@ -77,10 +68,10 @@ class ValveInterlocks:
                 self._readings,
                 open_s=limits.no_rise_open_s,
                 rise_ppm=_RISE_PPM,
-                fans=self._fan_times,
+                fans=self._inputs.times(self._fans),
                 holds=holds,
             )
-            yield _too_little(self._readings, holds)
+            yield self._too_little()
 
     def ceiling(self) -> Iterator[Interlock]:
         """Those of too much CO2, whose command for the fan overrides the others."""
@@ -93,28 +84,25 @@ class ValveInterlocks:
             )
             yield self._above
 
-    def track(self, interlocks: Interlocks) -> None:
-        """Let `interlocks` record the times, and judge calibrations of the CO2 sensors."""
-        interlocks.track(self._times, self._raising)
-        interlocks.track(self._fan_times, self._fans)
+    def judge_calibrations(self, interlocks: Interlocks, clock: Clock) -> None:
+        """Let `interlocks` judge calibrations of the CO2 sensors."""
         if self._above is not None:
-            interlocks.calibrations = SensorCalibrations(interlocks, self._clock, self._above, self._dose)
+            interlocks.calibrations = SensorCalibrations(interlocks, clock, self._above, self._dose)
 
-
-def _too_little(readings: SensorReadings, holds: frozenset[str]) -> Interlock:
-    """A sensor that reads less CO2 than plants leave is not in order."""
-    little = Threshold(
-        CARBON_DIOXIDE,
-        partial(readings.combined, CARBON_DIOXIDE),
-        below=_LEAST_PPM,
-        hysteresis=_LEAST_PPM / 5,
-        unit="ppm",
-    )
-    return WhileBeyond(
-        "carbon_dioxide_too_low",
-        holds,
-        [little],
-        after_s=_LITTLE_S,
-        holds_unknown=False,
-        failure="let fresh air in, which has 420 ppm; if it still reads less, check the sensor",
-    )
+    def _too_little(self) -> Interlock:
+        """A sensor that reads less CO2 than plants leave is not in order."""
+        little = Threshold(
+            CARBON_DIOXIDE,
+            self._inputs.reader(CARBON_DIOXIDE),
+            below=_LEAST_PPM,
+            hysteresis=_LEAST_PPM / 5,
+            unit="ppm",
+        )
+        return WhileBeyond(
+            "carbon_dioxide_too_low",
+            self._raising,
+            [little],
+            after_s=_LITTLE_S,
+            holds_unknown=False,
+            failure="let fresh air in, which has 420 ppm; if it still reads less, check the sensor",
+        )
