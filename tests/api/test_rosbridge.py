@@ -11,11 +11,11 @@ import aiohttp
 import pytest
 from aiohttp import WSMsgType
 
-from growd.access.origins import WebPolicy
 from growd.api.operations import Limits
 from growd.api.requests import SMALL
 from growd.api.rosbridge import MOST_CALLS, MOST_SUBSCRIPTIONS, ROSAPI
 from growd.bus.messages import Quality
+from growd.config import Http
 from growd.server.client_limits import ClientLimits, Clients
 from support.checkout import ROOT
 from support.clock import ManualClock
@@ -335,13 +335,13 @@ class TestBounds:
 
     @pytest.mark.parametrize("origins", [(), ("*",), ("http://else.example",)])
     async def test_pages_of_other_sites_get_no_websocket(self, origins):
-        async with serving(policy=WebPolicy(hosts=NAMES, origins=origins)) as daemon:
+        async with serving(policy=Http(hosts=NAMES, origins=origins)) as daemon:
             assert await refused_handshake(daemon, Origin=OTHER_SITE) == 403
             assert await refused_handshake(daemon, Origin="null") == 403
             assert len(daemon.api.streams) == 0
 
     async def test_pages_of_growd_and_of_named_origins_may(self):
-        async with serving(policy=WebPolicy(hosts=NAMES, origins=(OTHER_SITE, "*"))) as daemon:
+        async with serving(policy=Http(hosts=NAMES, origins=(OTHER_SITE, "*"))) as daemon:
             for origin in (OTHER_SITE, daemon.origin):
                 async with connected(daemon, headers={"Origin": origin}) as ros:
                     await ros.answered()

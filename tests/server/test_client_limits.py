@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from growd.access.origins import WebPolicy
 from growd.api import requests
+from growd.config import Http
 from growd.server.client_limits import MOST_REMEMBERED, ClientLimits, Clients
 from growd.server.errors import ApiError
 from support.daemon import CO2, LIGHT, NAMES, serving
@@ -51,7 +51,7 @@ def crowd(monotonic=Seconds(), **limits):  # noqa: B008  it stands still
 
 @asynccontextmanager
 async def daemon_for(clients):
-    async with serving(policy=WebPolicy(hosts=NAMES), clients=clients) as daemon:
+    async with serving(policy=Http(hosts=NAMES), clients=clients) as daemon:
         yield daemon
 
 

@@ -14,9 +14,10 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from growd.access.origins import OriginGuard, WebPolicy
+from growd.access.origins import OriginGuard
 from growd.api.front_door import FrontDoor
 from growd.api.operations import Limits
+from growd.config import Http
 from growd.config.web import Tls
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import allow_open_files
@@ -99,7 +100,7 @@ def many_files(open_files):
 @asynccontextmanager
 async def listening(daemon, **limits):
     """Another door to the same daemon, with these limits."""
-    guard = OriginGuard(WebPolicy(hosts=NAMES))
+    guard = OriginGuard(Http(hosts=NAMES))
     door = FrontDoor(daemon.api, daemon.database, ConnectionLimits(**limits), guard)
     await door.open("127.0.0.1", 0, certificate=Doors.certificate)
     try:
