@@ -403,16 +403,6 @@ class TestPipelining:
             await sending
         assert echo.answered == self.COUNT
 
-    async def test_a_head_whose_blank_line_comes_later_ends_there(self, daemon, monkeypatch):
-        monkeypatch.setattr(daemon.database, "handle", Echo().handle)
-        async with raw_client(daemon.port) as client:
-            sent = numbered(3)
-            cut = sent.index(b"GET /2") - 2
-            await client.send(sent[:cut])
-            assert (await client.answer()).body == b"/0"
-            await client.send(sent[cut:])
-            assert [(await client.answer()).body for _ in range(2)] == [b"/1", b"/2"]
-
     async def test_a_client_that_reads_no_answer_gets_no_further_ones(self, daemon, monkeypatch):
         echo, count = Echo(size=50_000), 100
         monkeypatch.setattr(daemon.database, "handle", echo.handle)
