@@ -28,7 +28,7 @@ from growd.wiring.access import access_control
 from support.checkout import ROOT
 from support.daemon import serving
 from support.guarded import PARAM, GuardedDaemon, Time, Users, guarded_daemon, users_of
-from support.program import said, started
+from support.program import started
 from support.session_server import ADMIN, SessionServer, answering, holding, session_server
 from support.waiting import until
 
@@ -88,23 +88,9 @@ class TestDecision:
             load(None, ("http.access=couchdb", "couchdb.url=http://127.0.0.1:5985")).http.access == "couchdb"
         )
 
-    def test_no_other_word_is_a_decision(self):
-        with pytest.raises(ConfigError, match="access"):
-            load(None, ("http.access=none",))
-
-    def test_names_may_contain_anything_and_few_are_this_machine(self):
-        assert is_loopback("LOCALHOST.")
-        assert not is_loopback("")
-        assert not is_loopback("127.0.0.1.example")
-
     @given(st.ip_addresses())
     def test_of_addresses_those_of_the_loopback_are(self, address):
         assert is_loopback(str(address)) is address.is_loopback
-
-    def test_the_program_refuses_in_one_sentence(self, tmp_path):
-        status, printed = said("run", "--data", str(tmp_path), "--set", "http.host=0.0.0.0")
-        assert status != 0
-        assert "[http] access: must be set" in printed
 
     @pytest.mark.long
     @pytest.mark.parametrize(("option", "status"), [("false", 403), ("true", 201)])
@@ -419,8 +405,7 @@ class TestReconfiguration:
 class TestAttempts:
     def tried(self, ledger, address="192.0.2.1", user="u", *, fails=True):
         with ledger.attempt(address, user) as attempt:
-            if not fails:
-                attempt.is_no_failure()
+            attempt.has_failed = fails
 
     def wait(self, ledger, *args):
         with pytest.raises(ApiError) as told:

@@ -11,7 +11,8 @@ from aiohttp.test_utils import make_mocked_request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from growd.access.origins import OriginGuard, WebPolicy
+from growd.access.origins import OriginGuard
+from growd.config import Http
 from growd.server.client_request import SECURITY_HEADERS
 from growd.server.errors import ApiError
 from support.daemon import CO2, LIGHT, NAMES, START, STOP, serving
@@ -26,8 +27,8 @@ MACHINE = socket.gethostname().lower()
 LABEL = MACHINE.partition(".")[0]
 FOREIGN = b"Origin: https://evil.example"
 PANEL = "https://panel.example"
-NAMED = WebPolicy(hosts=NAMES, origins=(PANEL, "http://Shop.example:80"))
-ANY = WebPolicy(hosts=NAMES, origins=("*", PANEL))
+NAMED = Http(hosts=NAMES, origins=(PANEL, "http://Shop.example:80"))
+ANY = Http(hosts=NAMES, origins=("*", PANEL))
 JSON = b"Content-Type: application/json"
 FORM_TYPES = ("", "text/plain", "text/plain;charset=UTF-8", "multipart/form-data; boundary=x", "TEXT/Plain")
 
@@ -80,7 +81,7 @@ OTHER_HOSTS = [
 class TestHost:
     @pytest.mark.parametrize("target", [NODES, b"/recipes"])
     async def test_its_own_names(self, target):
-        policy = WebPolicy(listening="inside.lan", hosts=("Farm.example.",))
+        policy = Http(host="inside.lan", hosts=("Farm.example.",))
         async with serving(policy=policy) as daemon:
             for host in OWN_HOSTS:
                 for _ in range(2):  # and when it is known
@@ -136,7 +137,7 @@ class TestHost:
 
     async def test_another_policy_holds_at_once(self, daemon):
         assert (await ask(daemon, b"GET", NODES)).status == 200
-        daemon.server.guard.reconfigure(WebPolicy(hosts=("other.example",)))
+        daemon.server.guard.reconfigure(Http(hosts=("other.example",)))
         assert (await ask(daemon, b"GET", NODES)).status == 421
         assert (await ask(daemon, b"GET", NODES, host=b"other.example")).status == 200
 
@@ -200,9 +201,6 @@ class TestOtherSites:
         header = b"Origin: " + origin.encode()
         answer = await ask(daemon, b"POST", PUBLISH, header, JSON, host=host.encode(), body=b"[1]")
         assert answer.status == status
-
-    async def test_programs_do(self, daemon):
-        assert (await ask(daemon, b"POST", PUBLISH, JSON, body=b"[1]")).status == 200
 
     @pytest.mark.parametrize(
         ("method", "rest"),
@@ -329,12 +327,6 @@ class TestCors:
             answer = await ask(daemon, b"OPTIONS", PUBLISH, b"Origin: " + PANEL.encode())
             assert (answer.status, answer.value(b"Allow")) == (405, b"GET, HEAD, POST")
 
-    async def test_other_pages_are_refused_all_the_same(self):
-        async with serving(policy=NAMED) as daemon:
-            answer = await ask(daemon, b"GET", NODES, FOREIGN)
-            refused(answer, 403, "cross_site")
-            assert answer.value(b"Vary") == b"Origin"
-
     async def test_any_page_may_read_without_credentials(self):
         async with serving(policy=ANY) as daemon:
             leave = await ask(daemon, b"OPTIONS", NODES, FOREIGN, b"Access-Control-Request-Method: GET")
@@ -386,7 +378,7 @@ class TestCorsOfTheDatabase:
             (NAMED, "https://evil.example", b"", []),
             (NAMED, PANEL, b"Access-Control-Allow-Origin: https://c.example\r\n", [b"https://c.example"]),
             (ANY, "https://evil.example", b"", [b"*"]),
-            (WebPolicy(hosts=NAMES), PANEL, b"", []),
+            (Http(hosts=NAMES), PANEL, b"", []),
         ],
     )
     async def test_answers_say_who_may_read_them(self, policy, origin, own, expected):

@@ -10,8 +10,6 @@ from growd.alerts.backlog import Backlog, SavedBacklog
 from growd.alerts.messages import Alert, AlertMessage
 from growd.alerts.rules import AlertPhase
 
-BEGUN = (AlertPhase.START, AlertPhase.REPEAT)
-
 
 def alert(name: str, **more: object) -> Alert:
     values = {

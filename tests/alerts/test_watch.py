@@ -219,47 +219,51 @@ def test_the_options_of_a_rule_choose_what_it_watches(options: dict[str, Any], f
     assert sorted(each.subject for each in observe(rule(**options), status, {})) == sorted(found)
 
 
-async def test_a_condition_alerts_only_if_a_rule_names_it():
-    condition = replace(INTERLOCK, is_expected=True)
-    tripped = replace(condition, tripped=True, reason="door_open is on")
+TRIPPED = replace(INTERLOCK, tripped=True, reason="6000 ppm of CO2")
+UNKNOWN = replace(TRIPPED, name=f"{ENV}/interlocks/air_temperature_unknown")
+CALCULATED = "air_growing_degree_days"
+
+
+@pytest.mark.parametrize(
+    ("options", "change", "is_raised"),
+    [
+        ({}, {"interlocks": [TRIPPED]}, True),
+        # a condition of the chamber, and what a failed sensor trips, only if a rule names it
+        ({}, {"interlocks": [replace(TRIPPED, is_expected=True)]}, False),
+        ({"device": "ceiling"}, {"interlocks": [replace(TRIPPED, is_expected=True)]}, True),
+        ({}, {"interlocks": [UNKNOWN]}, False),
+        ({"device": "air_temperature_unknown"}, {"interlocks": [UNKNOWN]}, True),
+        ({}, {"interlocks": [replace(UNKNOWN, name=f"{ENV}/interlocks/condition_of_an_unknown")]}, True),
+        # at the start
+        ({}, {"interlocks": [replace(TRIPPED, is_quiet=True)]}, False),
+        ({"kind": "no_value"}, {"variables": [replace(VARIABLE, variable=CALCULATED)]}, False),
+        (
+            {"kind": "no_value", "variable": CALCULATED},
+            {"variables": [replace(VARIABLE, variable=CALCULATED)]},
+            True,
+        ),
+    ],
+)
+def test_what_is_no_alert_unless_a_rule_names_it(
+    options: dict[str, Any], change: dict[str, Any], *, is_raised: bool
+):
+    found = observe(rule(**{"kind": "interlock"} | options), replace(EMPTY, **change), {})
+    assert any(each.level is Level.RAISED for each in found) is is_raised
+
+
+async def test_an_open_alert_of_an_interlock_has_the_present_reason_and_what_it_holds():
+    held = replace(TRIPPED, name=f"{ENV}/interlocks/condition_door", holds=["heater", "valve"])
     async with watching(rule("interlock")) as it:
-        it.now(interlocks=[tripped])
+        it.now(interlocks=[replace(held, reason="door_open is on", needs_reset=True)])
+        words = "the interlock condition_door has tripped: Door is on"
+        (started,) = await it.look()
+        assert started == ("start", f"{words}; it holds until it is reset; it holds heater and valve")
+        it.now(interlocks=[replace(held, reason="9000 ppm of CO2")])
         assert await it.look() == []
-    async with watching(rule("interlock", device="ceiling")) as it:
-        it.now(interlocks=[tripped])
-        assert len(await it.look()) == 1
-
-
-async def test_a_sensor_that_fails_is_no_alert_of_the_interlock_that_misses_it():
-    name = f"{ENV}/interlocks/air_temperature_unknown"
-    tripped = replace(INTERLOCK, name=name, tripped=True, reason="air_temperature is unknown")
-    named = replace(tripped, name=f"{ENV}/interlocks/condition_of_an_unknown")
-    async with watching(rule("interlock")) as it:
-        it.now(interlocks=[tripped])
-        assert await it.look() == []
-        it.now(interlocks=[named])
-        assert len(await it.look()) == 1
-    async with watching(rule("interlock", device="air_temperature_unknown")) as it:
-        it.now(interlocks=[tripped])
-        assert len(await it.look()) == 1
-
-
-async def test_a_condition_says_what_it_holds():
-    name, reason = f"{ENV}/interlocks/condition_door", "door_open is on"
-    held = replace(INTERLOCK, name=name, tripped=True, reason=reason, holds=["heater", "valve"])
-    async with watching(rule("interlock")) as it:
-        it.now(interlocks=[held])
-        words = "the interlock condition_door has tripped: Door is on; it holds heater and valve"
-        assert await it.look() == [("start", f"{words}")]
-
-
-async def test_an_interlock_of_the_start_is_no_alert():
-    unread = "the state before the start has not been read yet"
-    async with watching(rule("interlock")) as it:
-        it.now(interlocks=[replace(INTERLOCK, tripped=True, reason=unread, is_quiet=True)])
-        assert await it.look() == []
-        it.now(interlocks=[replace(INTERLOCK, tripped=True, reason="6000 ppm of CO2")])
-        assert len(await it.look()) == 1
+        (alert,) = it.watch.open.values()
+        assert "9000 ppm of CO2" in alert.text
+        it.now(interlocks=[replace(held, tripped=False)])
+        assert [phase for phase, _ in await it.look()] == ["end"]
 
 
 async def test_an_alert_of_an_interlock_that_the_start_trips_again_goes_on_until_its_release():
@@ -273,14 +277,6 @@ async def test_an_alert_of_an_interlock_that_the_start_trips_again_goes_on_until
         assert await it.look(int(1.5 * GONE_S / PERIOD_S)) == []
         it.now(interlocks=[replace(INTERLOCK, is_quiet=True)])
         assert [phase for phase, _ in await it.look()] == ["end"]
-
-
-async def test_a_calculated_variable_alerts_only_if_a_rule_names_it():
-    days = replace(VARIABLE, variable="air_growing_degree_days")
-    for options, started in (({}, 0), ({"variable": "air_growing_degree_days"}, 1)):
-        scene = Scene(status=replace(UNMEASURED, variables=[days]))
-        async with watching(rule("no_value", **options), on=scene) as it:
-            assert len(await it.look()) == started
 
 
 async def test_an_output_that_is_not_confirmed_has_an_alert_of_its_own():
@@ -297,27 +293,6 @@ async def test_an_output_that_is_not_confirmed_has_an_alert_of_its_own():
         assert await it.look() == [("end", f"{words}")]
 
 
-async def test_a_tripped_interlock_is_reported_with_its_reason():
-    async with watching(rule("interlock")) as it:
-        it.now(interlocks=[replace(INTERLOCK, tripped=True, reason="6000 ppm of CO2", needs_reset=True)])
-        words = "has tripped: 6000 ppm of CO2; it holds until it is reset"
-        assert await it.look() == [("start", f"the interlock ceiling {words}")]
-        it.now(interlocks=[INTERLOCK])
-        assert [phase for phase, _ in await it.look()] == ["end"]
-
-
-async def test_an_open_alert_has_the_present_reason():
-    high = replace(INTERLOCK, tripped=True, reason="6000 ppm of CO2")
-    async with watching(rule("interlock")) as it:
-        it.now(interlocks=[high])
-        await it.look()
-        it.now(interlocks=[replace(high, reason="9000 ppm of CO2")])
-        assert await it.look() == []
-        assert [alert.text for alert in it.watch.open.values()] == [
-            "the interlock ceiling has tripped: 9000 ppm of CO2"
-        ]
-
-
 @pytest.mark.parametrize(("options", "repeats"), [({"repeat_s": 86_400.0}, 2), ({}, 0)])
 async def test_a_failure_that_growd_cannot_end_is_repeated_each_half_hour(options, repeats):
     stuck = replace(INTERLOCK, tripped=True, reason="the valve may be stuck open", is_failure=True)
@@ -330,15 +305,6 @@ async def test_a_failure_that_growd_cannot_end_is_repeated_each_half_hour(option
         it.now(interlocks=[replace(stuck, needs_reset=True)])  # growd holds the output until then
         await it.look()
         assert [await it.look(450) for _ in range(5)] == [[]] * 5
-
-
-async def test_a_calibration_that_is_due_is_reported_until_it_is_done():
-    due = CalibrationDue(ENV, "scd30_1", True, "scd30_1 was calibrated 400 days ago")
-    async with watching(rule("calibration_due", device="scd30_1")) as it:
-        it.now(calibrations_due=[due, replace(due, device="other")])
-        assert await it.look() == [("start", due.text)]
-        it.now(calibrations_due=[replace(due, is_due=False)])
-        assert [phase for phase, _ in await it.look()] == ["end"]
 
 
 async def test_sensors_that_drift_apart_are_reported_and_unknown_ends_nothing():
@@ -365,28 +331,58 @@ async def test_a_recipe_without_progress_is_reported():
         assert [phase for phase, _ in await it.look(100)] == ["end"]
 
 
+REPLICATION = ReplicationStatus(
+    "points", "here", "far", ReplicationState.RUNNING, 1.0, 7, "401", 0.0, 2, 1, 3
+)
+DUE = CalibrationDue(ENV, "scd30_1", True, "scd30_1 was calibrated 400 days ago")
+LOST = "1 point lost for lack of room since growd started"
+
+
 @pytest.mark.parametrize(
-    ("kind", "trouble", "words"),
+    ("options", "member", "well", "troubled", "words"),
     [
-        ("outbox", {"waiting": 10_001}, "10001 points waiting for the database, more than 10000"),
-        ("database", {"shipping": "no answer"}, "the database does not take points: no answer"),
-        ("points_lost", {"rejected": 3}, "3 points refused by the database"),
-        ("points_lost", {"saving": "the disk is full"}, "points can't be saved to disk: the disk is full"),
-        ("points_lost", {"dropped": 1}, "1 point lost for lack of room since growd started"),
         (
-            "points_lost",
-            {"dropped": 1, "lost_ago_s": 9.0},
-            "1 point lost for lack of room since growd started",
+            {"kind": kind},
+            "store",
+            STORE,
+            replace(STORE, **trouble),
+            words,
+        )
+        for kind, trouble, words in (
+            ("outbox", {"waiting": 10_001}, "10001 points waiting for the database, more than 10000"),
+            ("database", {"shipping": "no answer"}, "the database does not take points: no answer"),
+            ("points_lost", {"rejected": 3}, "3 points refused by the database"),
+            ("points_lost", {"saving": "full"}, "points can't be saved to disk: full"),
+            ("points_lost", {"dropped": 1}, LOST),
+            ("points_lost", {"dropped": 1, "lost_ago_s": 9.0}, LOST),
+        )
+    ]
+    + [
+        (
+            {"kind": "calibration_due", "device": "scd30_1"},
+            "calibrations_due",
+            [replace(DUE, is_due=False), replace(DUE, device="other")],
+            [DUE],
+            DUE.text,
+        ),
+        (
+            {"kind": "replication"},
+            "replications",
+            [REPLICATION],
+            [dataclasses.replace(REPLICATION, state=ReplicationState.FAILING)],
+            "the replication of points fails: 401",
         ),
     ],
 )
-async def test_trouble_of_the_store_is_reported(kind: str, trouble: dict[str, Any], words: str):
-    async with watching(rule(kind)) as it:
-        it.now(store=STORE)
+async def test_trouble_is_reported_until_it_is_over(
+    options: dict[str, Any], member: str, well: Any, troubled: Any, words: str
+):
+    async with watching(rule(**options)) as it:
+        it.now(**{member: well})
         assert await it.look() == []
-        it.now(store=replace(STORE, **trouble))
+        it.now(**{member: troubled})
         assert await it.look() == [("start", words)]
-        it.now(store=STORE)
+        it.now(**{member: well})
         assert [phase for phase, _ in await it.look()] == ["end"]
 
 
@@ -428,24 +424,6 @@ async def test_a_problem_is_reported_once_for_each_chamber_whatever_its_value_an
             await it.look()
     assert len(it.alerts) == 2
     assert it.alerts[1].text.startswith("environment_2: ")
-
-
-async def test_a_problem_that_comes_and_goes_is_not_reported():
-    async with watching(rule("problem", for_s=5.0)) as it:
-        for _ in range(10):
-            it.now(problems=[Problem("a hiccup", is_failure=True)])
-            assert await it.look(2) == []
-            it.now(problems=[])
-            assert await it.look() == []
-
-
-async def test_a_failing_replication_is_reported():
-    well = ReplicationStatus("points", "here", "far", ReplicationState.RUNNING, 1.0, 7, "401", 0.0, 2, 1, 3)
-    async with watching(rule("replication", for_s=10.0)) as it:
-        it.now(replications=[well])
-        assert await it.look(10) == []
-        it.now(replications=[dataclasses.replace(well, state=ReplicationState.FAILING)])
-        assert await it.look(6) == [("start", "the replication of points fails: 401")]
 
 
 async def test_a_full_disk_and_a_hot_machine_are_reported():

@@ -212,11 +212,6 @@ class TestTopics:
     async def test_all_names_are_listed_sorted(self, daemon):
         assert (await daemon.ask("GET", "/topic")).json == {"results": sorted(TOPICS)}
 
-    async def test_a_new_name_is_in_the_next_list(self, daemon):
-        await daemon.ask("GET", "/topic")
-        daemon.bus.topics.declare("another", FLOAT64)
-        assert (await daemon.ask("GET", "/topic")).json == {"results": sorted([*TOPICS, "another"])}
-
     @pytest.mark.parametrize("name", [POSITION, "/" + POSITION, "%2fchamber%2Fposition"])
     async def test_what_a_topic_is(self, daemon, name):
         with daemon.bus.node("reader").subscribe(POSITION):

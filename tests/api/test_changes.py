@@ -10,7 +10,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.api.changes import changes
+from growd.api.many_topics import changes
 from growd.bus import Bus
 from growd.runtime.clock import RealClock
 from growd.status.model import Counters, DeviceStatus

@@ -299,14 +299,6 @@ async def test_a_limit_of_requests_does_not_stop_the_page(folder):
         assert [(await daemon.ask("GET", "/topic")).status for _ in range(4)] == [200, 200, 429, 429]
 
 
-async def test_pages_of_other_sites_and_names_are_refused(site):
-    address = await site.folder() + "main.js"
-    assert (await site.get(address, Origin="http://evil.example")).status == 403
-    assert (await site.get(address, Sec_Fetch_Site="cross-site")).status == 403
-    assert (await site.get(address, Host="evil.example")).status == 421
-    assert (await site.get("/", Host="evil.example")).status == 421
-
-
 @pytest.fixture
 def shipped():
     """The page of the checkout as growd sends it."""

@@ -11,11 +11,11 @@ import aiohttp
 import pytest
 from aiohttp import WSMsgType
 
-from growd.access.origins import WebPolicy
 from growd.api.operations import Limits
 from growd.api.requests import SMALL
 from growd.api.rosbridge import MOST_CALLS, MOST_SUBSCRIPTIONS, ROSAPI
 from growd.bus.messages import Quality
+from growd.config import Http
 from growd.server.client_limits import ClientLimits, Clients
 from support.checkout import ROOT
 from support.clock import ManualClock
@@ -121,12 +121,6 @@ class TestTopics:
             daemon.sensor[CO2].publish(613.0)
             assert (await ros.next())["msg"] == {"data": 613.0}
 
-    async def test_a_message_with_several_fields_is_an_object(self, daemon):
-        daemon.sensor[POSITION].publish({"x": 1.0, "y": 2.0, "z": 3.0})
-        async with connected(daemon) as ros:
-            answer = await ros.ask("subscribe", topic=POSITION, type="geometry_msgs/msg/Vector3")
-            assert answer == {"op": "publish", "topic": POSITION, "msg": {"x": 1.0, "y": 2.0, "z": 3.0}}
-
     @pytest.mark.parametrize("quality", [Quality.FAULT, Quality.STALE, Quality.WARM_UP])
     @pytest.mark.parametrize("value", [None, 612.5])
     async def test_an_unusable_value_is_never_a_number(self, daemon, quality, value):
@@ -134,12 +128,6 @@ class TestTopics:
         async with connected(daemon) as ros:
             answer = await ros.ask("subscribe", topic=CO2)
             assert answer["msg"] == {"data": None, "quality": quality}
-
-    async def test_the_old_names_of_topics(self, daemon):
-        daemon.sensor[CO2].publish(612.5)
-        async with connected(daemon) as ros:
-            old = "/environments/environment_1/air_carbon_dioxide/measured"
-            assert (await ros.ask("subscribe", topic=old))["topic"] == old
 
     async def test_two_subscriptions_of_a_topic_get_each_message_once(self, daemon):
         async with connected(daemon) as ros:
@@ -155,14 +143,6 @@ class TestTopics:
             daemon.sensor[CO2].publish(2.0)
             await ros.answered()
             assert "http" not in daemon.bus.topics.get(CO2).subscribers
-
-    async def test_unsubscribe_without_an_id_ends_all(self, daemon):
-        async with connected(daemon) as ros:
-            for identity in "ab":
-                await ros.send("subscribe", id=identity, topic=CO2)
-            await ros.send("unsubscribe", topic=CO2)
-            await ros.answered()
-            await until(lambda: not daemon.bus.topics.get(CO2).subscribers)
 
     async def test_the_newest_message_follows_the_throttle(self):
         clock = ManualClock()
@@ -335,13 +315,13 @@ class TestBounds:
 
     @pytest.mark.parametrize("origins", [(), ("*",), ("http://else.example",)])
     async def test_pages_of_other_sites_get_no_websocket(self, origins):
-        async with serving(policy=WebPolicy(hosts=NAMES, origins=origins)) as daemon:
+        async with serving(policy=Http(hosts=NAMES, origins=origins)) as daemon:
             assert await refused_handshake(daemon, Origin=OTHER_SITE) == 403
             assert await refused_handshake(daemon, Origin="null") == 403
             assert len(daemon.api.streams) == 0
 
     async def test_pages_of_growd_and_of_named_origins_may(self):
-        async with serving(policy=WebPolicy(hosts=NAMES, origins=(OTHER_SITE, "*"))) as daemon:
+        async with serving(policy=Http(hosts=NAMES, origins=(OTHER_SITE, "*"))) as daemon:
             for origin in (OTHER_SITE, daemon.origin):
                 async with connected(daemon, headers={"Origin": origin}) as ros:
                     await ros.answered()

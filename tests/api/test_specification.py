@@ -6,7 +6,6 @@ import asyncio
 import csv
 import io
 import json
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -32,10 +31,6 @@ LUX = f"{ENV}/desired/light_illuminance"
 CO2 = f"{ENV}/measured/air_carbon_dioxide"
 KP = f"{ENV}/controllers/air_carbon_dioxide/kp"
 REFUSAL = {"ERROR", "error", "reason"}
-VALUES = [
-    None, True, False, 0, -7, 1.5, 1e300, 10**25, "", "Grün 🌱", [], [1, [None, {}]], {}, {"a": 1},
-    {"a": {"b": [2]}, "c": None}, {"x/y": 1}, {"": 0},
-]  # fmt: skip
 
 
 class Service:
@@ -83,13 +78,6 @@ async def service(running: tuple[Program, Home]) -> AsyncIterator[Service]:
         yield Service(*running, session)
 
 
-def refused(answer: Answer, status: int) -> str:
-    """The sentence of a refusal, whose form is checked."""
-    assert (answer.status, answer.json.keys()) == (status, REFUSAL), answer.body
-    assert answer.json["ERROR"] == answer.json["reason"]
-    return str(answer.json["ERROR"])
-
-
 def named(answer: Answer) -> list[str]:
     """The names in a list, whose form is checked."""
     assert (answer.status, answer.json.keys()) == (200, {"results"}), answer.body
@@ -131,62 +119,33 @@ async def test_doubled_and_trailing_slashes_mean_the_same(service: Service, path
         assert (await service.get("/param/my_own")).json == {"result": other}
 
 
-# Parameters
+# Each resource
 
 
-@pytest.mark.parametrize("value", VALUES, ids=repr)
-async def test_a_parameter_takes_any_json_value(service: Service, value: Any) -> None:
-    posted = await service.post("/param/any/value", {"value": value})
-    assert (posted.status, posted.json) == (200, {"result": value})
-    got = await service.get("/param/any/value")
-    assert (got.status, got.json) == (200, {"result": value})
-    assert type(got.json["result"]) is type(value)
-    assert any(name.startswith("any/value") for name in named(await service.get("/param")))
+ROWS = [
+    ("GET", f"/service/{ENV}/start_recipe", None, 200, {"request_type", "node", "args"}),
+    ("GET", f"/topic/{CO2}", None, 200, {"type", "subs", "pubs"}),
+    ("GET", f"/node/{ENV}/recipe_runner", None, 200, {"node_name", "pubs", "subs", "srvs", "params"}),
+    ("POST", f"/param/{ENV}/my_new_param", {"value": {"a": [1, None]}}, 200, {"result"}),
+    ("GET", f"/param/{ENV}/my_new_param", None, 200, {"result"}),
+    ("POST", f"/param/{KP}p", {"value": 5}, 409, REFUSAL),
+    ("POST", "/param/other", {"Value": 1}, 400, REFUSAL),
+    ("GET", "/param/no/such", None, 404, REFUSAL),
+    ("POST", f"/service/{ENV}/start_recipe", {"recipe_id": "no such"}, 400, REFUSAL | {"success", "message"}),
+    ("POST", f"/service/{ENV}/start_recipe", {"recipe_id": 5}, 400, REFUSAL),
+    ("POST", "/service/environment_9/start_recipe", {}, 404, REFUSAL),
+    ("POST", f"/topic/{LUX}", ["8000"], 400, REFUSAL),
+    ("POST", f"/topic/{CO2}", [400], 403, REFUSAL),
+    ("POST", "/topic/no/such", [1], 404, REFUSAL),
+    ("GET", "/node/no/such", None, 404, REFUSAL),
+]
 
 
-async def test_any_value_replaces_any_other(service: Service) -> None:
-    for before, after in [*pairwise(VALUES), *pairwise(reversed(VALUES))]:
-        await service.post("/param/any/value", {"value": before})
-        assert (await service.post("/param/any/value", {"value": after})).json == {"result": after}
-        assert (await service.get("/param/any/value")).json == {"result": after}
-
-
-async def test_a_parameter_beneath_another_is_set(service: Service) -> None:
-    await service.post("/param/one", {"value": 1})
-    assert (await service.post("/param/one/two/three", {"value": 3})).json == {"result": 3}
-    assert (await service.get("/param/one")).json == {"result": {"two": {"three": 3}}}
-
-
-async def test_a_new_parameter_below_an_environment_is_set(service: Service) -> None:
-    answer = await service.post(f"/param/{ENV}/my_new_param", {"value": 5})
-    assert (answer.status, answer.json) == (200, {"result": 5})
+async def test_each_resource_is_answered_or_refused_as_specified(service: Service) -> None:
+    for method, path, body, status, members in ROWS:
+        answer = await (service.get(path) if method == "GET" else service.post(path, body))
+        assert (answer.status, answer.json.keys() >= members) == (status, True), path
     assert f"{ENV}/my_new_param" in named(await service.get("/param"))
-
-
-async def test_an_unknown_name_beneath_those_of_a_node_is_refused_with_the_nearest(service: Service) -> None:
-    assert "did you mean" in refused(await service.post(f"/param/{KP}p", {"value": 5}), 409)
-    assert KP in refused(await service.post(f"/param/{KP}p", {"value": 5}), 409)
-    assert (await service.get(f"/param/{KP}p")).status == 404
-
-
-async def test_a_missing_parameter_has_the_field_error(service: Service) -> None:
-    assert '"no/such"' in refused(await service.get("/param/no/such"), 404)
-
-
-@pytest.mark.parametrize("body", [{}, {"value": 1, "more": 2}, {"Value": 1}, [1], 5, "x", None])
-async def test_another_body_is_refused(service: Service, body: Any) -> None:
-    refused(await service.post("/param/other", body), 400)
-    refused(await service.get("/param/other"), 404)
-
-
-# Services
-
-
-async def test_information_about_a_service(service: Service) -> None:
-    answer = await service.get(f"/service/{ENV}/start_recipe")
-    assert (answer.status, answer.json.keys()) == (200, {"request_type", "node", "args"})
-    assert answer.json["node"] == f"{ENV}/recipe_runner"
-    assert "recipe_id" in answer.json["args"]
 
 
 async def test_a_recipe_is_started(service: Service) -> None:
@@ -203,43 +162,6 @@ async def test_a_recipe_is_started(service: Service) -> None:
     assert (await service.post(stop, {})).status == 400
 
 
-@pytest.mark.parametrize(
-    ("name", "body", "status"),
-    [
-        (f"{ENV}/start_recipe", {"recipe_id": "no such recipe"}, 400),
-        (f"{ENV}/start_recipe", {"recipe_id": 5}, 400),
-        (f"{ENV}/start_recipe", {"recipe": "demo_day"}, 400),
-        (f"{ENV}/start_recipe", "demo_day", 400),
-        ("environment_9/start_recipe", {"recipe_id": "demo_day"}, 404),
-        ("no/such", {}, 404),
-    ],
-)
-async def test_a_call_that_cannot_be(service: Service, name: str, body: Any, status: int) -> None:
-    answer = await service.post(f"/service/{name}", body)
-    assert (answer.status, answer.json.keys() >= REFUSAL) == (status, True), answer.body
-    if status == 404:
-        refused(await service.get(f"/service/{name}"), 404)
-
-
-# Topics
-
-
-@pytest.mark.parametrize(("topic", "node"), [(LUX, None), (CO2, f"{ENV}/filters/air_carbon_dioxide")])
-async def test_a_topic_has_type_subscribers_and_publishers(
-    service: Service, topic: str, node: str | None
-) -> None:
-    answer = await service.get(f"/topic/{topic}")
-    assert (answer.status, answer.json.keys()) == (200, {"type", "subs", "pubs"})
-    assert answer.json["type"] == "std_msgs/Float64"
-    assert all(isinstance(answer.json[key], list) for key in ("subs", "pubs"))
-    assert node is None or node in answer.json["pubs"]
-
-
-async def test_an_unknown_topic_is_an_error(service: Service) -> None:
-    refused(await service.get("/topic/no/such"), 404)
-    refused(await service.post("/topic/no/such", [1]), 404)
-
-
 async def test_a_desired_value_is_published_and_streamed(service: Service) -> None:
     answer = await service.post(f"/topic/{LUX}", [8000])
     assert (answer.status, answer.json["message"]) == (200, "Posted message to topic")
@@ -251,27 +173,6 @@ async def test_a_desired_value_is_published_and_streamed(service: Service) -> No
                 assert line["value"] == 8000
         assert not stream.content.at_eof()  # it stays open
     assert (await service.post(f"/topic/{LUX}", [None])).status == 200
-
-
-@pytest.mark.parametrize("body", [[], [1, 2], ["8000"], [[8000]], [{}], {"data": 8000}, 8000, None, [1e9]])
-async def test_values_that_do_not_match_the_type_are_refused(service: Service, body: Any) -> None:
-    refused(await service.post(f"/topic/{LUX}", body), 400)
-
-
-async def test_a_topic_of_a_node_is_closed_to_clients(service: Service) -> None:
-    refused(await service.post(f"/topic/{CO2}", [400]), 403)
-
-
-# Nodes
-
-
-async def test_information_about_a_node(service: Service) -> None:
-    answer = await service.get(f"/node/{ENV}/recipe_runner")
-    assert answer.status == 200
-    assert answer.json["node_name"] == f"{ENV}/recipe_runner"
-    assert f"{ENV}/start_recipe" in answer.json["srvs"]
-    assert all(isinstance(answer.json[key], list) for key in ("pubs", "subs", "srvs"))
-    refused(await service.get("/node/no/such"), 404)
 
 
 # CSV export, and the database

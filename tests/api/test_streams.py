@@ -15,7 +15,7 @@ from growd.api.operations import Limits
 from growd.api.stream_formats import FORMATS, negotiate
 from growd.api.stream_formats import document as encode
 from growd.bus.messages import Quality
-from support.daemon import CO2, POSITION, serving
+from support.daemon import CO2, serving
 from support.raw_http import RawClient, raw_client
 from support.waiting import PATIENCE_S, until
 
@@ -104,12 +104,6 @@ class TestFormats:
             daemon.sensor[CO2].publish(None, Quality.FAULT)
             assert await text.next() == b"null\n"
 
-    async def test_a_message_of_several_fields_is_an_object_in_each(self, daemon):
-        daemon.bus.find_node("http").publish_arguments(POSITION, [1, 2, 3])
-        async with stream(daemon, POSITION) as lines, stream(daemon, POSITION, Accept=PLAIN) as text:
-            assert json.loads(await lines.next())["value"] == {"x": 1.0, "y": 2.0, "z": 3.0}
-            assert json.loads(await text.next()) == {"x": 1.0, "y": 2.0, "z": 3.0}
-
     @pytest.mark.parametrize(
         "value", ["two\nlines", "two\r\nlines\r", "\n\nid: 5\ndata: x\n\n", "ü\u2028\x00"]
     )
@@ -125,12 +119,6 @@ class TestFormats:
             assert json.loads(event.partition(b"\ndata: ")[2])["value"] == value
         async with stream(daemon, STRING, Accept=PLAIN) as text:
             assert await text.next() == value.replace("\r", "\\r").replace("\n", "\\n").encode() + b"\n"
-
-    async def test_a_message_without_a_value_says_why(self, daemon):
-        daemon.sensor[CO2].publish(None, Quality.STALE)
-        async with stream(daemon) as lines:
-            document = json.loads(await lines.next())
-        assert (document["value"], document["quality"]) == (None, "stale")
 
     @pytest.mark.parametrize(
         ("accept", "content_type"),
@@ -178,13 +166,6 @@ class TestBeginning:
             daemon.sensor[CO2].publish(2)
             assert json.loads(await lines.next())["value"] == 2.0
 
-    async def test_the_newest_message_is_sent_once(self, daemon):
-        daemon.sensor[CO2].publish(1)
-        async with stream(daemon, query="?latest=true") as lines:
-            assert json.loads(await lines.next())["value"] == 1.0
-            daemon.sensor[CO2].publish(2)
-            assert json.loads(await lines.next())["value"] == 2.0
-
     @pytest.mark.parametrize(
         ("seen", "first"), [("2-1700000002500", 3), ("1-1700000001500", 2), ("2-1600000002500", 2), ("x", 2)]
     )
@@ -197,12 +178,6 @@ class TestBeginning:
             daemon.sensor[CO2].publish(3)
             text = begin if b"id: " in begin else await events.next()
         assert b"id: %d-" % first in text
-
-    async def test_the_control_panels_names(self, daemon):
-        daemon.sensor[CO2].publish(1)
-        name = "environments/environment_1/air_carbon_dioxide/measured"
-        async with stream(daemon, name) as lines:
-            assert json.loads(await lines.next())["value"] == 1.0
 
 
 class TestHeartbeats:
@@ -489,14 +464,3 @@ class TestRefusals:
             await open_streams(daemon, 1)
             async with stream(daemon) as third:
                 assert third.head.startswith(b"HTTP/1.1 200 OK\r\n")
-
-    async def test_an_unknown_topic_takes_no_place(self):
-        async with serving(Limits(streams=1)) as daemon:
-            for _ in range(2):
-                assert (await daemon.ask("GET", "/topic_stream/no/such")).status == 404
-            assert len(daemon.api.streams) == 0
-
-    async def test_a_stream_is_not_posted_to(self, daemon):
-        answer = await daemon.ask("POST", f"/topic_stream/{CO2}", json=[1])
-        assert (answer.status, answer.headers["Allow"]) == (405, "GET")
-        assert daemon.bus.topics.get(CO2).last is None

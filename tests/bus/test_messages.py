@@ -213,22 +213,6 @@ def test_a_refusal_names_field_type_and_value(message_type, arguments, sentence)
 
 
 @pytest.mark.parametrize(
-    ("argument", "value"),
-    [(2**63 - 1, 2**63 - 1), (-(2**63), -(2**63)), (-(2.0**63), -(2**63)), (3.0, 3), (-0.0, 0)],
-)
-def test_an_integer_includes_its_borders_and_may_be_a_whole_float(argument, value):
-    assert exactly(INT64.construct([argument])) == exactly(value)
-
-
-@pytest.mark.parametrize(
-    "argument", [2**63, 2.0**63, -(2**63) - 1, -(2.0**64), 1e300, math.inf, math.nan, 0.5]
-)
-def test_an_integer_beyond_its_borders_is_refused(argument):
-    with pytest.raises(InvalidValueError, match="data must be a whole number, not"):
-        INT64.construct([argument])
-
-
-@pytest.mark.parametrize(
     "value", [{"x": 1.0, "y": 2.0}, {"x": 1, "y": 2, "z": 3, "w": 4}, [1, 2, 3], 1.0, None]
 )
 def test_a_message_of_several_fields_has_exactly_those(value):

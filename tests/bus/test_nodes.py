@@ -127,7 +127,3 @@ async def test_a_node_holds_no_subscription_that_was_closed(bus):
     del subscription
     gc.collect()
     assert gone() is None
-
-
-async def test_given_parameters_are_used(bus):
-    assert Bus(ManualClock(), bus.parameters).parameters is bus.parameters

@@ -11,9 +11,7 @@ from growd.bus.errors import (
     BusyError,
     CapacityError,
     ConflictError,
-    InvalidNameError,
     InvalidValueError,
-    NameTakenError,
     ReadOnlyError,
     UndeclaredError,
     UnknownNameError,
@@ -34,51 +32,6 @@ def everything(tree: Parameters) -> dict[str, Any]:
 # The tree
 
 
-async def test_a_branch_gives_its_subtree():
-    tree = Parameters()
-    await tree.set("a/b/c", 1)
-    await tree.set("/a/d", [True, None])
-    await tree.set("ab", "x")  # not beneath a
-    assert tree.names() == ["a/b/c", "a/d", "ab"]
-    assert tree.get("a") == {"b": {"c": 1}, "d": [True, None]}
-    assert tree.get("/a/b") == {"c": 1}
-    assert tree.get("/ab") == "x"
-    for name in ("b", "a/b/c/d", "a/", "abc"):
-        with pytest.raises((UnknownNameError, InvalidNameError)):
-            tree.get(name)
-
-
-async def test_names_that_sort_around_the_slash_are_not_beneath():
-    tree = Parameters()
-    names = ["a!b", "a-b", "a.b", "a/b", "a0b", "aa", "a/\U0001f331"]
-    for name in names:
-        await tree.set(name, name)
-    assert tree.names() == sorted(names)
-    assert tree.get("a") == {"b": "a/b", "\U0001f331": "a/\U0001f331"}
-
-
-async def test_setting_an_object_replaces_the_branch():
-    tree = Parameters()
-    await tree.set("a", {"b": 1, "c": {"d": 2}})
-    assert tree.names() == ["a/b", "a/c/d"]
-    await tree.set("a", {"c": 3})
-    assert everything(tree) == {"a/c": 3}
-    await tree.set("a", {"b": {}})
-    assert everything(tree) == {"a/b": {}}
-
-
-@pytest.mark.parametrize(
-    "value",
-    [{}, {"x/y": 1}, {"": 1}, {"a": 1, "\n": 2}, {"x" * MAX_NAME: 1}, {"a": {"b/": 1}}, [{"a": 1}]],
-)
-async def test_an_object_that_can_be_no_branch_is_a_leaf(value):
-    tree = Parameters()
-    await tree.set("a/b", value)
-    assert canonical(tree.get("a/b")) == canonical(value)
-    assert canonical(tree.get("a")) == canonical({"b": value})
-    assert all(len(name) <= MAX_NAME for name in tree.names())
-
-
 async def test_an_object_nested_deeper_than_names_are_long_is_returned():
     value: Any = 1
     for _ in range(500):
@@ -88,37 +41,6 @@ async def test_an_object_nested_deeper_than_names_are_long_is_returned():
     assert tree.get("a") == value
     (name,) = tree.names()
     assert len(name) <= MAX_NAME
-
-
-@pytest.mark.parametrize("value", [3, "text", None, True, [], {}, [{"b": 1}]])
-async def test_any_value_replaces_a_branch_and_a_branch_replaces_any_value(value):
-    store = MemoryStore()
-    tree = Parameters({"a/b": 1, "a/c/d": 2, "ab": 3}, store)
-    assert await tree.set("a", value) == value
-    assert everything(tree) == {"a": value, "ab": 3}
-    assert store.kept() == {"a": value}
-    assert await tree.set("a/b/c", 4) == 4
-    assert everything(tree) == {"a/b/c": 4, "ab": 3}
-    assert store.kept() == {"a/b/c": 4}
-
-
-async def test_nothing_can_be_set_beneath_a_declared_leaf():
-    tree = Parameters()
-    tree.declare("a/b", GAIN, "controller")
-    with pytest.raises(ConflictError, match=r"the node controller has declared .a/b.") as caught:
-        await tree.set("a/b/c/d", 2)
-    assert caught.value.name == "a/b/c/d"
-    assert everything(tree) == {"a/b": 1.0}
-
-
-@pytest.mark.parametrize("name", ["", "/", "a//b", "a/", "x" * 256, "a\tb"])
-async def test_an_invalid_name_is_refused(name):
-    tree = Parameters()
-    with pytest.raises(InvalidNameError):
-        await tree.set(name, 1)
-    with pytest.raises(InvalidNameError):
-        tree.get(name)
-    assert tree.names() == []
 
 
 async def test_a_returned_list_of_names_is_a_copy():
@@ -201,19 +123,6 @@ async def test_a_read_only_parameter_is_set_by_its_node_alone():
     assert tree.get("environment_1") == {"current_recipe": "basil"}
 
 
-async def test_a_replaced_branch_keeps_its_declared_parameters_and_their_rules():
-    tree = Parameters()
-    gain = tree.declare("control/gain", GAIN, "controller")
-    await tree.set("control/note", "old")
-    for value in ({"note": "new"}, 5, {}, {"gain": {"a": 1}}, {"gain": 11}):
-        with pytest.raises((ConflictError, InvalidValueError), match="control/gain"):
-            await tree.set("control", value)
-    assert everything(tree) == {"control/gain": 1.0, "control/note": "old"}
-    await tree.set("control", {"gain": 2, "limit": 5})
-    assert everything(tree) == {"control/gain": 2.0, "control/limit": 5}
-    assert gain.value == 2.0
-
-
 async def test_a_declared_object_stays_whole_also_inside_a_replaced_branch():
     tree = Parameters()
     curve = tree.declare("light/curve", CURVE, "controller")
@@ -226,40 +135,6 @@ async def test_a_declared_object_stays_whole_also_inside_a_replaced_branch():
         await tree.set("light/curve/low", 4)
 
 
-@pytest.mark.parametrize("kept", [{"control": 5}, {"control/gain/a": 5, "control/gain/b/c": 6}])
-async def test_a_declaration_removes_parameters_in_its_way_for_good(kept):
-    store = MemoryStore()
-    store.texts = {name: canonical(value) for name, value in kept.items()}
-    tree = Parameters(store.kept(), store)
-    tree.declare("control/gain", GAIN, "controller")
-    assert everything(tree) == {"control/gain": 1.0}
-    await tree.set("control/gain", 2)
-    assert store.kept() == {"control/gain": 2.0}
-
-
-async def test_a_removed_name_that_is_set_again_is_saved():
-    store = MemoryStore()
-    store.texts = {"control": "5"}
-    tree = Parameters(store.kept(), store)
-    tree.undeclare(tree.declare("control/gain", GAIN, "controller"))
-    await tree.delete("control")
-    await tree.set("control", 6)
-    await tree.set("other", 7)
-    assert store.kept() == everything(tree) == {"control": 6, "other": 7}
-
-
-async def test_declarations_do_not_replace_one_another():
-    tree = Parameters()
-    gain = tree.declare("control/gain", GAIN, "controller")
-    with pytest.raises(NameTakenError, match="control/gain"):
-        tree.declare("/control/gain", GAIN, "other")
-    for name in ("control", "control/gain/a"):
-        with pytest.raises(ConflictError, match="the node controller has declared"):
-            tree.declare(name, RECIPE, "other")
-    assert everything(tree) == {"control/gain": 1.0}
-    assert gain.value == 1.0
-
-
 @pytest.mark.parametrize("field", [Field("a", Kind.JSON), Field("a", Kind.FLOAT64, 0, 1, default=2)])
 async def test_a_declaration_without_a_default_that_fits_changes_nothing(field):
     tree = Parameters({"a/b": 1})
@@ -269,25 +144,7 @@ async def test_a_declaration_without_a_default_that_fits_changes_nothing(field):
     assert tree.declared("a") is None
 
 
-async def test_an_undeclared_parameter_takes_any_value():
-    tree = Parameters()
-    gain = tree.declare("gain", GAIN, "controller")
-    tree.undeclare(gain)
-    assert everything(tree) == {"gain": 1.0}
-    await tree.set("gain", "much")
-    assert tree.get("gain") == "much"
-
-
 # Saving
-
-
-async def test_a_set_is_saved_when_it_returns():
-    store = MemoryStore()
-    tree = Parameters(store=store)
-    await tree.set("a", {"b": 1, "c": [2.5]})
-    await tree.set("a", {"b": {"d": None}})
-    assert store.kept() == {"a/b/d": None}
-    assert everything(Parameters(store.kept())) == everything(tree)
 
 
 async def test_a_shown_value_holds_at_once_and_is_never_saved(said):
@@ -307,30 +164,6 @@ async def test_a_shown_value_holds_at_once_and_is_never_saved(said):
     tree.undeclare(lag)
     lag.show(8)
     assert tree.get("replication/lag") == 7.0
-
-
-async def test_a_store_that_fails_changes_nothing():
-    store = MemoryStore()
-    tree = Parameters({"a/b": 1}, store)
-    gain = tree.declare("gain", GAIN, "controller")
-    store.fails = True
-    for name, value in (("a", {"c": 2}), ("a/b", 3), ("new", 4), ("gain", 5)):
-        with pytest.raises(OSError, match="disk full"):
-            await tree.set(name, value)
-    assert everything(tree) == {"a/b": 1, "gain": 1.0}
-    store.fails = False
-    await gain.set(5)
-    assert gain.value == 5.0
-
-
-async def test_an_invalid_value_never_reaches_the_store():
-    store = MemoryStore()
-    tree = Parameters({"a": 1}, store)
-    tree.declare("gain", GAIN, "controller")
-    for name, value in (("gain", 11), ("gain/b", 1)):
-        with pytest.raises(ValueError, match="gain"):
-            await tree.set(name, value)
-    assert store.saves == 0
 
 
 async def test_a_value_holds_only_once_it_is_saved():
@@ -386,15 +219,6 @@ async def test_sets_that_come_a_few_turns_of_the_loop_apart_share_a_write():
 
     await asyncio.gather(late("a", 0), late("b", 6), late("c", 12))
     assert (store.saves, store.kept()) == (1, {"a": 0, "b": 6, "c": 12})
-
-
-async def test_sets_that_share_a_write_fail_together_when_it_fails():
-    store = MemoryStore()
-    store.fails = True
-    tree = Parameters({"a": 1}, store)
-    results = await asyncio.gather(tree.set("a", 2), tree.set("b", 3), return_exceptions=True)
-    assert [type(result) for result in results] == [OSError, OSError]
-    assert everything(tree) == {"a": 1}
 
 
 async def test_values_set_together_take_one_write():
@@ -645,12 +469,6 @@ async def test_closing_an_idle_tree_returns_at_once():
     assert tree.get("a") == 1
 
 
-async def test_each_set_returns_its_own_value():
-    tree = Parameters()
-    answers = await asyncio.gather(tree.set("a/b", 1), tree.set("a/b", 2), tree.set("c", {"d": {"e": 3}}))
-    assert answers == [1, 2, {"d": {"e": 3}}]
-
-
 TRIM = Field("trim_time", Kind.FLOAT64, 1, 86_400, "s", default=60.0)
 
 
@@ -708,17 +526,3 @@ async def test_impossible_deletions_are_refused(said):
         await tree.delete("nothing")
     assert await tree.delete("my") is None
     assert tree.names() == ["light/left"]
-
-
-@pytest.mark.parametrize("value", [True, False])
-async def test_a_number_is_never_a_boolean(value):
-    tree = Parameters()
-    parameters = [
-        tree.declare("gain", GAIN, "controller"),
-        tree.declare("count", Field("count", Kind.INT64, default=3), "controller"),
-    ]
-    before = everything(tree)
-    for parameter in parameters:
-        with pytest.raises(InvalidValueError, match="must be a"):
-            await tree.set(parameter.name, value)
-    assert everything(tree) == before

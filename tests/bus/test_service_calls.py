@@ -57,13 +57,6 @@ async def test_arguments_by_position_or_by_name(given, bound):
     assert handler.calls == [bound]
 
 
-@pytest.mark.parametrize("given", [None, [], {}])
-async def test_no_arguments_in_each_form(given):
-    handler = Recorder()
-    assert (await service(handler, arguments=()).call(given))["success"] is True
-    assert handler.calls == [{}]
-
-
 @pytest.mark.parametrize(
     ("given", "error", "words"),
     [

@@ -10,8 +10,8 @@ from aiohttp import web
 from aiohttp.test_utils import RawTestServer
 from playwright.async_api import expect
 
-from growd.access.origins import WebPolicy
 from growd.bus.messages import Quality
+from growd.config import Http
 from support.browser import opened
 from support.checkout import ROOT
 from support.daemon import CO2, LIGHT, serving
@@ -53,7 +53,7 @@ def example(daemon: Daemon) -> str:
 
 async def test_the_example_of_the_documentation(browser: Browser) -> None:
     async with opened(browser, "about:blank") as tab, own_site(tab.page) as (site, pages):
-        async with serving(policy=WebPolicy(origins=(site,))) as daemon:
+        async with serving(policy=Http(origins=(site,))) as daemon:
             daemon.sensor[CO2].publish(612.4)
             pages["/"] = example(daemon)
             await tab.page.goto(site)
@@ -89,7 +89,7 @@ async def use(page: Page, daemon: Daemon) -> None:
 
 async def test_a_site_that_is_not_named_is_refused(browser: Browser) -> None:
     async with opened(browser, "about:blank") as tab, own_site(tab.page) as (site, pages):
-        async with serving(policy=WebPolicy(origins=("*",))) as daemon:
+        async with serving(policy=Http(origins=("*",))) as daemon:
             daemon.sensor[CO2].publish(612.4)
             pages["/"] = example(daemon)
             await tab.page.goto(site)

@@ -227,23 +227,10 @@ async def test_the_revision_that_runs_is_refused(running, said):
     said((await change(running))["message"])
 
 
-async def test_an_invalid_recipe_is_refused_with_all_errors(running):
-    running.recipes["mine"] = revision(2, [-1, LIGHT, 1], [0, "nothing", 1])
-    message = (await change(running))["message"]
-    assert "/operations/0/0: expected the offset" in message
-    assert '/operations/1/1: there is no variable "nothing"' in message
-
-
 async def test_a_position_behind_the_end_is_refused(running, said):
     running.recipes["mine"] = revision(2, [0, LIGHT, 8000], [2 * MINUTE, LIGHT, 0])
     message = (await change(running))["message"]
     said(message)
-
-
-async def test_an_unknown_recipe_and_a_failing_database_are_refused(running, said):
-    said((await change(running, "other"))["message"])
-    running.database_error = ConnectionError("gone")
-    assert "can't be read from the database: gone" in (await change(running))["message"]
 
 
 async def test_a_change_that_can_not_be_recorded_changes_nothing(running, said):
@@ -310,18 +297,6 @@ async def test_a_change_to_a_revision_that_is_not_the_newest_is_refused(running)
     answer = await running.ask("change_recipe", "", "bert", "1-x")
     assert answer == {"success": False, "message": "the recipe mine has the revision 2-x by now, not 1-x"}
     assert (await running.ask("change_recipe", "", "bert", "2-x"))["success"]
-
-
-async def test_a_change_completes_after_its_caller_is_cancelled(running):
-    running.journal.hold = asyncio.Event()
-    call = asyncio.create_task(running.call("change_recipe"), name="change")
-    await running.clock.until(lambda: running.journal.hold._waiters)
-    call.cancel()
-    await running.clock.settle()
-    running.journal.hold.set()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    assert described(running)["revision"] == running.journal.run["revision"] == "2-x"
 
 
 async def test_a_recipe_by_the_clock_is_refused_before_the_clock_is_set(running):

@@ -220,26 +220,12 @@ def test_rounding_of_times_matters_only_at_edges(phases, odd, part):
     assert plan.set_points(plan.duration) == slow_and_obvious(recipe, end)
 
 
-def test_a_gap_releases_the_set_point_in_each_cycle():
-    plan, _ = interpret(flexformat(phase(2, **{AIR: [(2, 4, 20), (6, 8, 22)], LIGHT: [(0, 10, 0)]})))
-    assert [plan.set_points(hour * 3600).get(AIR) for hour in (0, 2, 5, 7, 9, 11, 12, 19, 20, 99)] == [
-        *(None, 20, None, 22, None),
-        *(None, 20, None, None, None),
-    ]
-
-
 def test_a_gap_of_light_gets_a_warning_with_the_hours_per_day():
     recipe = flexformat(phase(20, **{LIGHT: [(6, 18, 8000)], AIR: [(0, 24, 20)]}))
     *_, lit = [finding.sentence for finding in check(recipe)]
     assert lit == "light_illuminance is lit 12 h a day: the light is off in the gaps"
     plan, _ = interpret(recipe)
     assert sum(LIGHT in plan.set_points(hour * 3600.0) for hour in range(20 * 24)) == 240
-
-
-def test_an_unnamed_variable_keeps_its_state():
-    days = phase(1, **{LIGHT: [(6, 18, 8000)], AIR: [(0, 24, 20)]})
-    plan, _ = interpret(flexformat(days, phase(1, name="q", air_humidity=[(0, 24, 60)])))
-    assert plan.set_points(30 * 3600) == {AIR: 20, "air_humidity": 60}
 
 
 @pytest.mark.parametrize("unit", ["milliseconds", "ms"])

@@ -17,7 +17,6 @@ SECONDS = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 DAY_S = 86_400
 LIGHT = "light_illuminance"
 AIR = "air_temperature"
-WATER = "water_temperature"
 COURSE = {"course": {AIR: [{"at": 0, "value": 20}]}}
 
 
@@ -250,55 +249,6 @@ def test_set_points_agree_with_the_reference(recipe, midnight, data):
     expected = slow_and_obvious(recipe, elapsed, local)
     assert found.keys() == expected.keys()
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
-
-
-def hourly(plan, variable, hours):
-    return [plan.set_points(hour * 3600.0, hour * 3600.0 % DAY_S).get(variable) for hour in hours]
-
-
-def test_daily_set_points_follow_local_time_over_midnight():
-    plan, _ = interpret(phased(phase(daily={LIGHT: points(("22:00", 100, "ramp"), ("02:00", 300))})))
-    assert hourly(plan, LIGHT, [0, 1, 2, 12, 22, 23, 24, 25, 26, 48]) == [
-        *(200, 250, 300, 300),
-        *(100, 150, 200, 250, 300, 200),
-    ]
-    assert plan.goes_by_local_time
-
-
-def test_a_course_is_repeated_and_ends_with_its_last_value():
-    cycle = points((0, 10, "ramp"), (2, 20, "ramp"))
-    plan, _ = interpret(phased(phase(8, "hours", cycle=4, course={AIR: cycle}), phase(1, "hours")))
-    assert hourly(plan, AIR, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]) == [
-        10,
-        15,
-        20,
-        15,
-        10,
-        15,
-        20,
-        20,
-        20,
-        20,
-        20,
-    ]
-    assert not plan.goes_by_local_time
-
-
-def test_the_end_of_the_phase_cuts_off_the_last_cycle():
-    cycle = points((0, 10), (2, 20), (3, 30))
-    plan, _ = interpret(phased(phase(6.5, "hours", cycle=4, course={AIR: cycle}), phase(1, "hours")))
-    assert hourly(plan, AIR, [5, 6, 6.5, 7, 8]) == [10, 20, 20, 20, 20]
-
-
-def test_unnamed_variables_are_held_or_released():
-    first = phase(1, "hours", course={AIR: points((0, 20)), WATER: points((0, 18))})
-    held, _ = interpret(phased(first, phase(1, "hours", course={WATER: points((0, 19))})))
-    assert held.set_points(5400) == {AIR: 20, WATER: 19}
-    releasing = phase(1, "hours", otherwise="release", course={WATER: points((0.5, 19))})
-    released, _ = interpret(phased(first, releasing, phase(1, "hours")))
-    assert released.set_points(4000) == {WATER: 18}  # named, so that it is not released in the gap before
-    assert released.set_points(5400) == {WATER: 19}
-    assert released.set_points(9000) == {WATER: 19}  # a released value does not come back
 
 
 def test_rounding_adds_no_cycle():

@@ -82,14 +82,6 @@ async def test_one_of_two_simultaneous_requests_wins(on, service):
     assert on.journal.recorded() == [("recipe_start", "day"), *ends]
 
 
-async def test_a_stop_without_a_recipe_is_refused(on):
-    on.bus.node("client").publisher(f"e/desired/{TEMPERATURE}").publish(22.0)
-    answer = await on.stop()
-    assert answer == {"success": False, "message": "no recipe is running"}
-    assert on.journal.points == []
-    assert on.desired(TEMPERATURE).value == 22.0
-
-
 async def test_a_start_while_a_recipe_runs_is_refused(on):
     await on.start()
     answer = await on.start()
@@ -267,19 +259,6 @@ async def test_clients_can_not_set_its_parameters(on):
             await on.bus.parameters.set(f"e/{name}", "x")
 
 
-async def test_an_edit_of_the_document_does_not_change_the_run(chamber):
-    async with chamber.on():
-        await chamber.start()
-        chamber.recipes["day"] = {
-            "format": "simple",
-            "operations": [[0, TEMPERATURE, 5], [9e6, TEMPERATURE, 5]],
-        }
-        await chamber.clock.advance(50)
-        assert chamber.set_points() == {TEMPERATURE: 20}
-    async with chamber.on():
-        assert chamber.set_points() == {TEMPERATURE: 20}
-
-
 async def test_after_an_outage_the_run_continues_without_the_database(chamber):
     async with chamber.on():
         await chamber.start()
@@ -339,18 +318,6 @@ async def test_a_boot_with_a_late_clock_continues_at_the_saved_position(chamber,
         await chamber.clock.advance(50)
         assert chamber.set_points() == {TEMPERATURE: 25}
         assert chamber.journal.recorded() == [("recipe_start", "day")]
-
-
-async def test_a_run_survives_the_first_setting_of_the_clock(chamber):
-    chamber.clock.step(-BEGAN)
-    async with chamber.on():
-        await chamber.start()
-        await chamber.clock.advance(62)
-    chamber.clock.step(BEGAN)
-    async with chamber.on():
-        await chamber.clock.advance(10)
-        assert chamber.set_points() == {TEMPERATURE: 20}
-        assert chamber.parameter("current_recipe") == "day"
 
 
 async def test_the_position_is_saved_once_per_minute(on):

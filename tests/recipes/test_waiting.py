@@ -118,12 +118,6 @@ async def test_an_ordered_recipe_is_pinned(chamber):
         assert chamber.set_points() == {TEMPERATURE: 20}
 
 
-async def test_an_invalid_recipe_is_refused_when_it_is_ordered(on):
-    on.recipes["bad"] = {"format": "simple", "operations": [[-1, TEMPERATURE, 20]]}
-    assert "/operations/0/0" in (await order(on, "bad"))["message"]
-    assert on.journal.order is None
-
-
 @pytest.mark.parametrize("late", [0, PAST_S - 1])
 async def test_a_time_that_has_just_passed_is_now(on, late):
     assert (await order(on, at=BEGAN - late))["message"] == "the recipe long has started"

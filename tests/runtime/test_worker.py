@@ -9,20 +9,6 @@ from growd.runtime.worker import MOST_ABANDONED, Worker, WorkerError
 from support.program import PATIENCE_S
 
 
-async def test_calls_run_in_order_in_one_thread():
-    worker = Worker("bus 1")
-    seen: list[tuple[int, str]] = []
-
-    def call(number: int) -> int:
-        seen.append((number, threading.current_thread().name))
-        return number * 2
-
-    results = await asyncio.gather(*(worker.run(call, number) for number in range(5)))
-    assert results == [0, 2, 4, 6, 8]
-    assert seen == [(number, "bus 1") for number in range(5)]
-    assert await worker.close(PATIENCE_S)
-
-
 async def test_an_error_reaches_the_caller_and_the_thread_continues():
     worker = Worker("bus 1")
     with pytest.raises(ZeroDivisionError):

@@ -14,9 +14,10 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from growd.access.origins import OriginGuard, WebPolicy
+from growd.access.origins import OriginGuard
 from growd.api.front_door import FrontDoor
 from growd.api.operations import Limits
+from growd.config import Http
 from growd.config.web import Tls
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import allow_open_files
@@ -99,7 +100,7 @@ def many_files(open_files):
 @asynccontextmanager
 async def listening(daemon, **limits):
     """Another door to the same daemon, with these limits."""
-    guard = OriginGuard(WebPolicy(hosts=NAMES))
+    guard = OriginGuard(Http(hosts=NAMES))
     door = FrontDoor(daemon.api, daemon.database, ConnectionLimits(**limits), guard)
     await door.open("127.0.0.1", 0, certificate=Doors.certificate)
     try:
@@ -401,16 +402,6 @@ class TestPipelining:
                 assert (await client.answer()).body == b"/%d" % number
             await sending
         assert echo.answered == self.COUNT
-
-    async def test_a_head_whose_blank_line_comes_later_ends_there(self, daemon, monkeypatch):
-        monkeypatch.setattr(daemon.database, "handle", Echo().handle)
-        async with raw_client(daemon.port) as client:
-            sent = numbered(3)
-            cut = sent.index(b"GET /2") - 2
-            await client.send(sent[:cut])
-            assert (await client.answer()).body == b"/0"
-            await client.send(sent[cut:])
-            assert [(await client.answer()).body for _ in range(2)] == [b"/1", b"/2"]
 
     async def test_a_client_that_reads_no_answer_gets_no_further_ones(self, daemon, monkeypatch):
         echo, count = Echo(size=50_000), 100

@@ -262,17 +262,6 @@ def test_a_report_of_very_many_values_and_alerts_fits():
     assert len(decoded["environments"]) == 64
 
 
-def test_a_report_of_long_names_and_texts_beyond_ascii_fits():
-    word = "\N{SEEDLING}" * 1_000
-    recipes = [RecipeStatus(f"environment_{n}", "running", word, word, 5.0, 60.0) for n in range(100)]
-    devices = [DeviceStatus(f"e/{n}", "failed", 0.0, word, NEVER) for n in range(500)]
-    status = replace(EMPTY, recipes=recipes, devices=devices)
-    body = report_of(status, "chamber", "1.0", "http://x").encoded()
-    assert len(body) <= MOST_BYTES
-    decoded = msgspec.json.decode(body)
-    assert (len(decoded["alerts"]), len(decoded["environments"])) == (10, 64)
-
-
 @pytest.mark.parametrize(
     ("cloud", "line"),
     [

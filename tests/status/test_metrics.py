@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import math
 import shutil
 import subprocess
@@ -253,12 +252,6 @@ def test_unknown_values_have_no_metric():
     assert not {"growd_disk_free_bytes", "growd_outbox_points"} & rendered(bare).keys()
     silent = msgspec.structs.replace(FULL.machine, troubles=None) if FULL.machine else None
     assert "growd_machine_trouble" not in rendered(replace(FULL, machine=silent))
-
-
-def test_an_unknown_lag_has_no_metric():
-    (replication,) = FULL.replications
-    unknown = replace(FULL, replications=[dataclasses.replace(replication, lag=None)])
-    assert samples(rendered(unknown), "growd_replication_lag_changes") == {}
 
 
 def test_every_unit_of_a_variable_has_a_name():

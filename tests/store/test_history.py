@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from yarl import URL
 
-from growd.api.history_schema import HISTORY_SCHEMA
+from growd.api.answer_schemas import ANSWERS
 from growd.bus.errors import BusyError, InvalidValueError, UnknownNameError
 from growd.store.database_node import IndexBuild
 from growd.store.errors import CouchUnavailableError
@@ -174,7 +174,7 @@ class TestSeries:
             measured(LIGHT, None, T, is_desired=True),
             measured("fault", "scd30: no answer", T, category="event"),
         )
-        jsonschema_rs.validate(HISTORY_SCHEMA, msgspec.to_builtins(await past.ask(T, T + 60)))
+        jsonschema_rs.validate(ANSWERS["history"], msgspec.to_builtins(await past.ask(T, T + 60)))
 
 
 class TestEvents:

@@ -13,7 +13,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from growd.access.origins import OriginGuard, WebPolicy
+from growd.access.origins import OriginGuard
 from growd.api.front_door import FrontDoor
 from growd.api.operations import Api, Limits
 from growd.bus import Bus
@@ -22,6 +22,7 @@ from growd.bus.fields import Field, Kind
 from growd.bus.messages import BOOL, DIAGNOSTIC_STATUS, FLOAT64, INT64, STRING, VECTOR3
 from growd.bus.params import Parameters
 from growd.bus.services import SUCCESS
+from growd.config import Http
 from growd.runtime.clock import RealClock
 from growd_analysis.reports.calls import ReportCalls
 from support.couch_client import Answer
@@ -194,7 +195,7 @@ def open_connections(door: FrontDoor) -> list[ClientConnection]:
 @asynccontextmanager
 async def serving(
     limits: Limits | None = None,
-    policy: WebPolicy | None = None,
+    policy: Http | None = None,
     clients: Clients | None = None,
     certificate: Certificate | None = None,
     port: int = 0,
@@ -227,7 +228,7 @@ async def serving(
     )
     if reports is not None:
         api.offer(ReportCalls(partial(asyncio.sleep, 0, reports)).operations)
-    server = FrontDoor(api, database, guard=OriginGuard(policy or WebPolicy(hosts=NAMES)))
+    server = FrontDoor(api, database, guard=OriginGuard(policy or Http(hosts=NAMES)))
     await server.open("127.0.0.1", port, certificate=certificate)
     try:
         async with aiohttp.ClientSession() as session:

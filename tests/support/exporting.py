@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from growd.access.origins import OriginGuard, WebPolicy
+from growd.access.origins import OriginGuard
 from growd.api.front_door import FrontDoor
 from growd.api.operations import Api
 from growd.bus import Bus
 from growd.bus.params import Parameters
+from growd.config import Http
 from growd.proxy.csv_export import Exports
 from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
@@ -100,12 +101,12 @@ async def front_door(
     *,
     stall_limit: float = 300,
     building: Building | None = None,
-    policy: WebPolicy | None = None,
+    policy: Http | None = None,
 ) -> AsyncIterator[Door]:
     """The daemon's server in front of `upstream`, whose points are in `database`."""
     bus = Bus(RealClock(), Parameters(store=MemoryStore()))
     gateway = Noting(upstream, stall_limit)
-    guard = OriginGuard(policy or WebPolicy(hosts=NAMES))
+    guard = OriginGuard(policy or Http(hosts=NAMES))
     server = FrontDoor(
         Api(bus, bus.node("http"), "/_svc"), NotingExports(gateway, database, building), guard=guard
     )

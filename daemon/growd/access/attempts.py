@@ -86,14 +86,9 @@ class _Ledger:
 
 
 class Attempt:
-    """One login. It counts as failed until it is marked otherwise."""
+    """One login. `has_failed` is false if the password was right, or the database did not answer."""
 
-    def __init__(self) -> None:
-        self.has_failed = True
-
-    def is_no_failure(self) -> None:
-        """The password was right, or the database did not answer."""
-        self.has_failed = False
+    has_failed = True
 
 
 class Attempts:
@@ -112,7 +107,7 @@ class Attempts:
 
     @contextmanager
     def attempt(self, address: str, user: str) -> Iterator[Attempt]:
-        """One attempt, to be marked by the caller. `ApiError` 429 during a wait.
+        """One attempt, which has failed until the caller says otherwise. `ApiError` 429 during a wait.
 
         It counts from its beginning, so that parallel guesses gain nothing.
         """

@@ -234,8 +234,7 @@ class LoginCheck:
     async def _log_in(self, request: web.BaseRequest) -> web.StreamResponse:
         with self._attempts.attempt(address_of(request), "") as attempt:
             response = await self._database.handle(request)
-            if not _has_failed(response):
-                attempt.is_no_failure()
+            attempt.has_failed = _has_failed(response)
         return response
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import socket
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
@@ -42,34 +41,16 @@ _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 _MOST_KNOWN: Final = 256  # accepted hosts that are remembered
 
 
-@dataclass(frozen=True, slots=True)
-class WebPolicy:
-    """The name that growd listens on, its further `hosts`, and the `origins` whose pages may use it.
-
-    An origin is `http://name:port` or `https://name:port`, without a port that is the scheme's; `*` lets
-    pages of any site read, without credentials.
-    """
-
-    listening: str = ""
-    hosts: tuple[str, ...] = ()
-    origins: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, http: Http) -> WebPolicy:
-        """From the configuration."""
-        return cls(http.host, http.hosts, http.origins)
-
-
 class OriginGuard:
     """Refuses requests under foreign host names and from pages of other sites."""
 
-    def __init__(self, policy: WebPolicy | None = None) -> None:
-        self.reconfigure(policy or WebPolicy())
+    def __init__(self, policy: Http) -> None:
+        self.reconfigure(policy)
 
-    def reconfigure(self, policy: WebPolicy) -> None:
-        """Apply another policy from the next request on."""
+    def reconfigure(self, policy: Http) -> None:
+        """Apply other names and origins from the next request on."""
         machine = socket.gethostname().lower().rstrip(".").partition(".")
-        self._names = {"localhost", "".join(machine), machine[0], policy.listening.lower()}
+        self._names = {"localhost", "".join(machine), machine[0], policy.host.lower()}
         self._names.update(host.lower().rstrip(".") for host in policy.hosts)
         # mDNS numbers machines that ask for the same name (RFC 6762, section 9)
         self._multicast = re.compile(rf"{re.escape(machine[0])}(-[0-9]+)?\.local")

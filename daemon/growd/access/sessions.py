@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from growd.access.attempts import Attempt, Attempts
+    from growd.access.attempts import Attempts
     from growd.config.web import Access
     from growd.proxy.gateway import DatabaseAnswer
 
@@ -214,17 +214,16 @@ class Sessions:
         is_guess = known is None and bool(credentials.user)
         try:
             with self._attempts.attempt(address, credentials.user) if is_guess else nullcontext() as attempt:
-                return await self._ask_within(key, credentials, address, known, attempt)
+                found = await self._ask_within(key, credentials, address, known)
+                if attempt is not None:
+                    status = found.status if isinstance(found, ApiError) else HTTPStatus.OK
+                    attempt.has_failed = status == HTTPStatus.UNAUTHORIZED
+                return found
         except ApiError as refusal:
             return refusal
 
     async def _ask_within(
-        self,
-        key: bytes,
-        credentials: Credentials,
-        address: str,
-        known: _Known | None,
-        attempt: Attempt | None,
+        self, key: bytes, credentials: Credentials, address: str, known: _Known | None
     ) -> Session | ApiError:
         turns = self._turns if known is None else self._turns_of_known
         # CouchDB counts failures of a login by the last address of this header
@@ -233,25 +232,18 @@ class Sessions:
             async with asyncio.timeout(self.limits.question_s), turns:
                 found = _read(await self._ask(headers))
         except (GatewayError, OSError, TimeoutError, _NoAnswerError) as error:
-            if attempt is not None:
-                attempt.is_no_failure()
             return self._without_answer(known, error)
-        self._note_answer()
-        if isinstance(found, ApiError):
-            if attempt is not None and found.status != HTTPStatus.UNAUTHORIZED:
-                attempt.is_no_failure()
-            self._forget(key, found)
-            return found
-        if attempt is not None:
-            attempt.is_no_failure()
+        if self._is_silent:
+            self._is_silent = False
+            _log.info("the database answers about logins again")
         now = self._monotonic()
-        remembered = replace(found, set_cookie="")
-        self._known.keep(key, _Known(remembered, now, now + self.limits.answer_s))
+        if isinstance(found, ApiError):
+            self._known.pop(key, None)
+            self._refused.keep(key, (now + REFUSED_S, found))
+        else:
+            remembered = replace(found, set_cookie="")
+            self._known.keep(key, _Known(remembered, now, now + self.limits.answer_s))
         return found
-
-    def _forget(self, key: bytes, refusal: ApiError) -> None:
-        self._known.pop(key, None)
-        self._refused.keep(key, (self._monotonic() + REFUSED_S, refusal))
 
     def _without_answer(self, known: _Known | None, error: Exception) -> Session | ApiError:
         """The last good answer while it is valid, or the refusal."""
@@ -269,11 +261,6 @@ class Sessions:
             return known.session
         sentence = "the login can't be checked, since the database is down or starting; try again"
         return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "login_unknown", sentence, _RETRY_AFTER)
-
-    def _note_answer(self) -> None:
-        if self._is_silent:
-            self._is_silent = False
-            _log.info("the database answers about logins again")
 
 
 def credentials_of(request: web.BaseRequest) -> Credentials | None:

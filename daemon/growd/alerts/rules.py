@@ -29,14 +29,6 @@ class AlertPhase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """How long a condition must last to start an alert, and the period of repeats (0: none), in seconds."""
-
-    for_s: float
-    repeat_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class AlertTrack:
     """One subject of a rule: since when it is raised, and when it was reported last (monotonic)."""
 
@@ -46,32 +38,25 @@ class AlertTrack:
 
 
 def advance(
-    track: AlertTrack, terms: Terms, level: Level, now: float, *, is_silenced: bool = False
+    track: AlertTrack, level: Level, now: float, for_s: float, repeat_s: float
 ) -> tuple[AlertTrack, AlertPhase | None]:
     """The track after an observation at the monotonic time `now`, and what to report.
 
-    Only a raised observation starts an alert. A silenced alert is not repeated, but its end is reported.
+    A condition must last for `for_s` seconds to start an alert, which is repeated every `repeat_s` (0:
+    never). Only a raised observation starts one.
     """
     if track.is_open:
-        return _advance_open(track, terms, level, now, is_silenced=is_silenced)
-    if level is Level.UNKNOWN:
+        if level is Level.CLEAR:
+            return AlertTrack(), AlertPhase.END
+        if repeat_s and now - track.told_at >= repeat_s:
+            return replace(track, told_at=now), AlertPhase.REPEAT
         return track, None
     if level is not Level.RAISED:
-        return AlertTrack(), None
+        return track if level is Level.UNKNOWN else AlertTrack(), None
     since = now if track.raised_at is None else track.raised_at
-    if now - since < terms.for_s:
+    if now - since < for_s:
         return replace(track, raised_at=since), None
     return AlertTrack(since, is_open=True, told_at=now), AlertPhase.START
-
-
-def _advance_open(
-    track: AlertTrack, terms: Terms, level: Level, now: float, *, is_silenced: bool
-) -> tuple[AlertTrack, AlertPhase | None]:
-    if level is Level.CLEAR:
-        return AlertTrack(), AlertPhase.END
-    if terms.repeat_s and not is_silenced and now - track.told_at >= terms.repeat_s:
-        return replace(track, told_at=now), AlertPhase.REPEAT
-    return track, None
 
 
 def band_level(value: float, low: float | None, high: float | None, hysteresis: float) -> Level:

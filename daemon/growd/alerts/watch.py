@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from growd.alerts.folding import Seen, below_their_causes
 from growd.alerts.messages import Alert, Place
 from growd.alerts.observations import Observation, observe
-from growd.alerts.rules import AlertPhase, AlertTrack, Level, Terms, advance
+from growd.alerts.rules import AlertPhase, AlertTrack, Level, advance
 from growd.runtime.clock import whole_microseconds
 from growd.status.notices import People
 
@@ -170,9 +170,10 @@ class Watch:
         key = (rule.name, observation.subject)
         alert = self.open.get(key)
         before = self._tracks.get(key, _CLEAR)
-        is_silenced = alert is not None and alert.acknowledged_by is not None
-        terms = Terms(rule.for_s, min(rule.repeat_s, URGENT_S) if observation.is_urgent else rule.repeat_s)
-        track, phase = advance(before, terms, observation.level, now, is_silenced=is_silenced)
+        repeat_s = min(rule.repeat_s, URGENT_S) if observation.is_urgent else rule.repeat_s
+        if alert is not None and alert.acknowledged_by is not None:
+            repeat_s = 0.0  # but its end is reported
+        track, phase = advance(before, observation.level, now, rule.for_s, repeat_s)
         if phase is AlertPhase.END:
             self._end(key, observation.text)
             return

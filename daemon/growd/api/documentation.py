@@ -32,30 +32,29 @@ _ALIGNED: Final = re.compile(r"text-align:(\w+)")
 _NOT_IN_IDS: Final = re.compile(r"[^\w\- ]")
 
 
-class Documentation:
-    """Serves the files of `folder`. All may read them, like those of the page: they hold no data."""
+async def documentation_file(
+    folder: Path, served: ServedPage, path: str, request: web.BaseRequest
+) -> web.StreamResponse:
+    """The page or picture at a path beneath the folder; 404 if there is none.
 
-    def __init__(self, folder: Path, served: ServedPage) -> None:
-        self._folder = folder
-        self._served = served
+    All may read them, like those of the page: they hold no data.
+    """
+    template = await served.text(TEMPLATE)
+    content = await asyncio.to_thread(_read, folder, path, template)
+    if content is None:
+        raise ApiError(404, "not_found", f"the documentation has no page {shown(path)}")
+    suffix = PurePosixPath(path).suffix
+    return _answer(request, content, TYPES.get(_SHOWN.get(suffix, ""), _PLAIN))
 
-    async def file(self, path: str, request: web.BaseRequest) -> web.StreamResponse:
-        """The page or picture at a path beneath the folder; 404 if there is none."""
-        template = await self._served.text(TEMPLATE)
-        content = await asyncio.to_thread(self._read, path, template)
-        if content is None:
-            raise ApiError(404, "not_found", f"the documentation has no page {shown(path)}")
-        suffix = PurePosixPath(path).suffix
-        return _answer(request, content, TYPES.get(_SHOWN.get(suffix, ""), _PLAIN))
 
-    def _read(self, path: str, template: bytes) -> bytes | None:
-        """A file as it is sent. Blocking."""
-        found = (each for each in self._folder.rglob("*") if each.is_file())
-        files = {each.relative_to(self._folder).as_posix(): each for each in found}
-        if path not in files:
-            return None
-        content = files[path].read_bytes()
-        return _page(content, template, frozenset(files)) if path.endswith(".md") else content
+def _read(folder: Path, path: str, template: bytes) -> bytes | None:
+    """A file as it is sent. Blocking."""
+    found = (each for each in folder.rglob("*") if each.is_file())
+    files = {each.relative_to(folder).as_posix(): each for each in found}
+    if path not in files:
+        return None
+    content = files[path].read_bytes()
+    return _page(content, template, frozenset(files)) if path.endswith(".md") else content
 
 
 @lru_cache(maxsize=8)

@@ -12,6 +12,7 @@ from aiohttp import StreamReader, hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from growd.access.origins import OriginGuard
+from growd.config import Http
 from growd.server.client_request import READING, add_own_headers, check_framing, prefers_html, split_target
 from growd.server.connections import ConnectionLimits
 from growd.server.errors import ApiError
@@ -39,7 +40,7 @@ class FrontDoor:
         limits: ConnectionLimits | None = None,
         guard: OriginGuard | None = None,
     ) -> None:
-        self.guard = guard or OriginGuard()
+        self.guard = guard or OriginGuard(Http())
         self.listener = Listener(self._answer, limits or ConnectionLimits(), api.clients)
         self.address: tuple[str, int] | None = None
         self.scheme = "http"

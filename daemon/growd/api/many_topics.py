@@ -11,15 +11,14 @@ import asyncio
 import secrets
 from contextlib import suppress
 from hashlib import blake2s
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from growd.api.changes import changes
 from growd.runtime.sentence import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from growd.api.stream_formats import TopicsFormat
     from growd.bus.messages import Message
@@ -29,6 +28,19 @@ if TYPE_CHECKING:
 
 SENT_AS_CHANGES: Final = frozenset({"status"})
 """Topics of which a client can have the whole value first, then what changed."""
+
+Changes: TypeAlias = "list[Any] | dict[str, Changes]"
+"""An array of one element is the new value. An object has the changed members, or elements by index."""
+
+
+def changes(old: Any, new: Any) -> Changes:
+    """The changes from one JSON value to another; an empty object if they are equal."""
+    if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
+        return {name: changes(old[name], value) for name, value in new.items() if old[name] != value}
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = enumerate(zip(old, new, strict=True))
+        return {str(index): changes(*pair) for index, pair in pairs if pair[0] != pair[1]}
+    return {} if old == new else [new]
 
 
 class _Last:
@@ -98,7 +110,7 @@ class TopicsProgress:
         self, topics: Sequence[Topic], last: LastMessages, seen: str | None, *, latest: bool = True
     ) -> None:
         self.topics = topics
-        self._last = last
+        self.last = last
         names = "\n".join(topic.name for topic in topics)
         self._key = blake2s(names.encode(), key=last.run, digest_size=6).hexdigest()
         self._version, missing = _read_id(seen, self._key)
@@ -111,11 +123,11 @@ class TopicsProgress:
 
     def look(self) -> None:
         """Look at the topics for new messages."""
-        self._versions = [self._last.version(topic) for topic in self.topics]
+        self._versions = [self.last.version(topic) for topic in self.topics]
 
     def missing(self) -> list[int]:
         """The positions of the topics whose last message the client has not had, by version."""
-        return sorted(self._missing(self._last.newest), key=self._versions.__getitem__)
+        return sorted(self._missing(self.last.newest), key=self._versions.__getitem__)
 
     def sent(self, position: int, message: Message) -> str:
         """Note that the client gets this message of the topic at `position`. Returns the id of its event."""
@@ -143,10 +155,10 @@ def _read_id(seen: str | None, key: str) -> tuple[int, frozenset[int]]:
 class TopicsStream:
     """What one client gets of its topics. It begins with the last messages that `progress` has as missing.
 
-    With a `throttle` a client gets of each topic the newest message, at most one in so many seconds. Without
-    one it gets all messages. If it reads so slowly that the subscription dropped some, it gets their number
-    and the newest message of each topic. After `heartbeat` seconds without a message there is a heartbeat.
-    Topics of `as_changes` are sent whole first, then what changed.
+    With a `throttle` in its query a client gets of each topic the newest message, at most one in so many
+    seconds. Without one it gets all messages. If it reads so slowly that the subscription dropped some, it
+    gets their number and the newest message of each topic. After `heartbeat` seconds without a message there
+    is a heartbeat. With `changes`, topics of `SENT_AS_CHANGES` are sent whole first, then what changed.
     """
 
     def __init__(
@@ -154,26 +166,23 @@ class TopicsStream:
         subscription: Subscription,
         form: TopicsFormat,
         progress: TopicsProgress,
-        last: LastMessages,
+        query: Mapping[str, Any],
         *,
-        throttle: float,
-        heartbeat: float,
-        as_changes: frozenset[str] = frozenset(),
         clock: Clock,
         wall_time: Callable[[], float],
     ) -> None:
         self._subscription = subscription
         self._form = form
         self._progress = progress
-        self._last = last
-        self._throttle = throttle
-        self._heartbeat = heartbeat
+        self._last = progress.last
+        self._throttle: float = query["throttle"]
+        self._heartbeat: float = query["heartbeat"]
+        self._as_changes = SENT_AS_CHANGES if query["changes"] else frozenset()
         self._clock = clock
         self._wall_time = wall_time
         self._positions = {topic.name: position for position, topic in enumerate(progress.topics)}
         self._due = [clock.monotonic()] * len(self._positions)  # when the topic may be sent again
         self._reported = 0  # messages that the subscription dropped
-        self._as_changes = as_changes
         self._had: dict[str, Message] = {}  # the last message of each topic that is sent as changes
 
     async def run(self, write: Callable[[bytes], Awaitable[None]]) -> None:

@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-import msgspec
-
 from growd import __version__
-from growd.api.history_schema import HISTORY_SCHEMA
-from growd.api.journal_schema import ENTRIES_SCHEMA, ENTRY_SCHEMA, PHOTOS_SCHEMA, form_schema
+from growd.api.answer_schemas import ANSWERS, PARTS_OF_FIGURES, form_schema, object_of
 from growd.api.requests import JSON_TYPE
-from growd.api.run_schema import RUN_SCHEMA, RUNS_SCHEMA
-from growd.api.stream_formats import FORMATS, TOPICS_FORMATS, stream_schema, topics_schema
+from growd.api.stream_formats import FORMATS, TOPICS_FORMATS
 from growd.bus.fields import INT64_MAX, INT64_MIN, Field, Kind
-from growd.bus.messages import Quality
 from growd.bus.names import MAX_NAME, PATTERN
-from growd.runs.figures import RunFigures
 from growd.store.entries.photos import TYPES
 
 if TYPE_CHECKING:
@@ -27,63 +21,7 @@ if TYPE_CHECKING:
     from growd.bus.services import Service
     from growd.bus.topics import Topic
 
-_NAMES = {"type": "array", "items": {"type": "string"}}
 _NAME = {"type": "string", "pattern": PATTERN, "maxLength": MAX_NAME}
-_QUALITY = {"enum": list(Quality)}
-
-
-def _object(**properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-def _generable(schema: Any) -> Any:
-    """The schema with `{}` for `false`: generators of clients want it, and maxItems leaves nothing for it."""
-    if isinstance(schema, dict):
-        whole = {name: _generable(each) for name, each in schema.items()}
-        return whole | {"items": {}} if schema.get("items") is False else whole
-    return [_generable(each) for each in schema] if isinstance(schema, list) else schema
-
-
-_PARTS_OF_FIGURES = _generable(
-    msgspec.json.schema_components([RunFigures], ref_template="#/components/schemas/{name}")[1]
-)
-ANSWERS: dict[str, dict[str, Any]] = {
-    "object": {"type": "object"},
-    "names": _object(results=_NAMES),
-    "value": _object(result={}),
-    "service": _object(request_type={"type": "string"}, node={"type": "string"}, args=_NAMES),
-    "reply": _object(success={"const": True}, message={"type": "string"}),
-    "topic": _object(type={"type": "string"}, subs=_NAMES, pubs=_NAMES),
-    "posted": {
-        "type": "object",
-        "properties": {
-            "message": {"type": "string"},
-            "hint": {
-                "type": "string",
-                "description": "why the message has no effect, or only a part of it",
-            },
-        },
-        "required": ["message"],
-    },
-    "data": _object(result={}, time={"type": "number"}, quality=_QUALITY, node={"type": "string"}),
-    "session": _object(
-        access={"enum": ["local", "open", "couchdb"]},
-        user={"type": "string", "description": "empty without a valid login"},
-        role={"enum": ["", "reader", "operator", "admin"], "description": "empty without any permission"},
-    ),
-    "node": _object(node_name={"type": "string"}, pubs=_NAMES, subs=_NAMES, srvs=_NAMES, params=_NAMES),
-    "stream": stream_schema(),
-    "topics": topics_schema(),
-    "history": HISTORY_SCHEMA,
-    "runs": RUNS_SCHEMA,
-    "run": RUN_SCHEMA,
-    "entry": ENTRY_SCHEMA,
-    "entries": ENTRIES_SCHEMA,
-    "photo": {"type": "string", "format": "binary", "contentMediaType": "image/*"},
-    "photos": PHOTOS_SCHEMA,
-    "figures": _PARTS_OF_FIGURES.pop("RunFigures"),
-    "page": {"type": "string", "description": "HTML"},
-}
 STREAMED: Final = {"stream": FORMATS, "topics": TOPICS_FORMATS}
 MEDIA: Final = {"photo": [*TYPES], "page": ["text/html"]}
 REFUSALS = {
@@ -191,12 +129,8 @@ def document(operations: Iterable[Operation], prefix: str, bus: Bus | None) -> d
         "components": {
             "responses": {f"Refusal{status}": _refusal(doc) for status, doc in REFUSALS.items()},
             "schemas": {"Answer" + name.title(): schema for name, schema in ANSWERS.items()}
-            | _PARTS_OF_FIGURES
-            | {
-                "Error": _object(
-                    ERROR={"type": "string"}, error={"type": "string"}, reason={"type": "string"}
-                )
-            },
+            | PARTS_OF_FIGURES
+            | {"Error": object_of(**{name: {"type": "string"} for name in ("ERROR", "error", "reason")})},
         },
     }
 

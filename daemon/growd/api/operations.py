@@ -110,16 +110,8 @@ class Api:
         self.clock = clock or RealClock()
         self.root = root
         self.prefix = f"{root}/api/{VERSION}"
-        self.bodies = BodyReader(self.limits.body_bytes, self.limits.body_stall_s, self.limits.body_whole_s)
-        self.streams = Streams(
-            node,
-            limit=self.limits.streams,
-            queue=self.limits.stream_queue,
-            heartbeat_s=self.limits.heartbeat_s,
-            clients=self.clients,
-            clock=self.clock,
-            wall_time=bus.clock.time,
-        )
+        self.bodies = BodyReader(self.limits)
+        self.streams = Streams(node, self.limits, self.clients, self.clock, bus.clock.time)
         self.pages: dict[str, Page] = {}
         """Further pages beneath `root`, by path; see `page_files.py` and `monitoring.py`."""
         self.pages |= dict.fromkeys((root, f"{root}/", self.prefix, f"{self.prefix}/"), self._list_addresses)
@@ -134,9 +126,8 @@ class Api:
         self.runs = runs
         self.journal = journal
         self._calls: set[asyncio.Task[Any]] = set()
-        self._descriptions: dict[
-            bool, bytes
-        ] = {}  # the OpenAPI document, with this chamber's names or without
+        # the OpenAPI document, with this chamber's names or without
+        self._descriptions: dict[bool, bytes] = {}
         self._described = (-1, -1)  # the changes of topics and services that they contain
 
     def offer(self, operations: Iterable[Operation]) -> None:
@@ -237,12 +228,9 @@ class Api:
         values = operation.read_query(query)
         if operation.body is None or (operation.body.with_photos and is_form(request)):
             return await operation.handler(self, Call(request, name, values, None))
-        given = await self.bodies.read(request)
-        try:
-            body = operation.body.check(given.value)
+        async with self.bodies.reading(request) as given:
+            body = operation.body.check(given)
             return await operation.handler(self, Call(request, name, values, body))
-        finally:
-            self.bodies.release(given)
 
     def _find(self, method: str, path: str) -> tuple[Operation, str]:
         """The operation at a path, and the name of what it is about, or ""."""
@@ -366,14 +354,7 @@ class Api:
         topics = [own_name("topic", name) for name in call.query["topic"]]
         with self.lasting(call.request):
             answers = await self.streams.answers()
-            return await answers.serve_many(
-                call.request,
-                topics,
-                latest=call.query["latest"],
-                throttle=call.query["throttle"],
-                heartbeat=call.query["heartbeat"],
-                changes=call.query["changes"],
-            )
+            return await answers.serve_many(call.request, topics, call.query)
 
     async def next_message(self, call: Call) -> web.StreamResponse:
         if call.query["last"]:

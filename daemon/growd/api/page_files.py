@@ -48,9 +48,9 @@ class PageFiles:
 
     async def _document(self, path: str, request: web.BaseRequest) -> web.StreamResponse:
         await load("growd.api.documentation")
-        from growd.api.documentation import Documentation  # noqa: PLC0415  few read it
+        from growd.api.documentation import documentation_file  # noqa: PLC0415  few read it
 
-        return await Documentation(self._docs, self._served).file(path, request)
+        return await documentation_file(self._docs, self._served, path, request)
 
 
 def _sent_to(location: str) -> Page:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -16,7 +17,11 @@ from growd.server.client_request import client_of, send_continue
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from aiohttp import StreamReader
+
+    from growd.api.operations import Limits
 
 MAX_DEPTH: Final = 64
 MAX_CONTAINERS: Final = 10_000
@@ -40,32 +45,23 @@ def decode_name(raw: str) -> str:
         raise ApiError(400, "invalid_name", f"the name {shown(raw)} is not UTF-8 when decoded") from None
 
 
-class RequestBody(NamedTuple):
-    """A body that was read: its JSON, None if there was none, and the bytes that count for it."""
-
-    value: Any
-    size: int
-    client: str | None = None
-
-
 class BodyReader:
-    """Reads the JSON bodies of requests, each of at most `limit` bytes.
+    """Reads the JSON bodies of requests, each of at most `limits.body_bytes` bytes.
 
-    A client may take `stall_s` seconds for the next byte and `whole_s` for all of them. All bodies that are
-    not small may have `MAX_HELD` bytes together, from their first byte until `release`. One client may have
-    a quarter of that, or one body.
+    A client may take `body_stall_s` seconds for the next byte and `body_whole_s` for all of them. All bodies
+    that are not small may have `MAX_HELD` bytes together, until their requests are answered. One client may
+    have a quarter of that, or one body.
     """
 
-    def __init__(self, limit: int, stall_s: float, whole_s: float) -> None:
-        self.limit = limit
-        self._stall_s = stall_s
-        self._whole_s = whole_s
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
         self._turn = asyncio.Lock()
         self.held = 0  # bytes
         self._shares: dict[str, int] = {}  # of it, by client
 
-    async def read(self, request: web.BaseRequest) -> RequestBody:
-        """The request's JSON body.
+    @asynccontextmanager
+    async def reading(self, request: web.BaseRequest) -> AsyncIterator[Any]:
+        """The request's JSON body, None if it has none. Its bytes count during the body.
 
         `ApiError`: 415 if it is not declared JSON, 413 if it is too large, 408 if it is too slow, 503 if the
         bodies of all clients are too large together, 400 if it is not valid UTF-8 JSON (RFC 8259, so no
@@ -73,7 +69,8 @@ class BodyReader:
         are reported before a client with `Expect: 100-continue` sends the body.
         """
         if not request.body_exists:
-            return _NONE
+            yield None
+            return
         length = request.content_length
         if length is not None:
             _check_type(request)
@@ -87,14 +84,9 @@ class BodyReader:
                     await asyncio.sleep(0)
             if length is None and body:
                 _check_type(request)
-            return RequestBody(decoded(body), _weight(len(body)), client) if body else _NONE
-        except BaseException:
+            yield decoded(body) if body else None
+        finally:
             self._let_go(client, _weight(len(body)))
-            raise
-
-    def release(self, given: RequestBody) -> None:
-        """The request was answered."""
-        self._let_go(given.client, given.size)
 
     async def _whole(self, request: web.BaseRequest, client: str | None) -> bytes | bytearray:
         """The whole body, counted."""
@@ -104,10 +96,10 @@ class BodyReader:
                 self._check_size(len(body))
                 self._count(client, _weight(len(body)))
                 return body
-            async with asyncio.timeout(self._whole_s):
+            async with asyncio.timeout(self.limits.body_whole_s):
                 return await self._collected(request.content, client)
         except TimeoutError:
-            sentence = f"the body did not arrive within {self._whole_s:g} s"
+            sentence = f"the body did not arrive within {self.limits.body_whole_s:g} s"
             raise ApiError(408, "body_timeout", sentence, closes=True) from None
         except (web.RequestPayloadError, HttpProcessingError, ConnectionError):
             raise _incomplete() from None
@@ -127,17 +119,18 @@ class BodyReader:
 
     async def _next(self, content: StreamReader) -> bytes:
         try:
-            async with asyncio.timeout(self._stall_s):
+            async with asyncio.timeout(self.limits.body_stall_s):
                 return await content.readany()
         except TimeoutError:
-            sentence = f"no byte of the body arrived for {self._stall_s:g} s"
+            sentence = f"no byte of the body arrived for {self.limits.body_stall_s:g} s"
             raise ApiError(408, "body_timeout", sentence, closes=True) from None
         except RuntimeError:  # aiohttp's, for a connection that was lost
             raise _incomplete() from None
 
     def _check_size(self, size: int) -> None:
-        if size > self.limit:
-            raise ApiError(413, "too_large", f"the body is larger than {self.limit} bytes", closes=True)
+        if size > self.limits.body_bytes:
+            sentence = f"the body is larger than {self.limits.body_bytes} bytes"
+            raise ApiError(413, "too_large", sentence, closes=True)
 
     def _count(self, client: str | None, more: int) -> None:
         if not more:
@@ -147,7 +140,7 @@ class BodyReader:
             raise ApiError(503, "busy", sentence, {"Retry-After": "2"}, closes=True)
         if client is not None:
             share = self._shares.get(client, 0) + more
-            most = max(MAX_HELD // 4, self.limit)
+            most = max(MAX_HELD // 4, self.limits.body_bytes)
             if share > most:
                 sentence = f"the bodies of {client} are larger than {most} bytes together; try again"
                 raise ApiError(429, "too_many_bodies", sentence, {"Retry-After": "2"}, closes=True)
@@ -162,16 +155,13 @@ class BodyReader:
                 del self._shares[client]
 
 
-_NONE: Final = RequestBody(None, 0)
-
-
 def _weight(size: int) -> int:
     """The bytes that a body of this size counts for."""
     return size if size > SMALL else 0
 
 
 def decoded(body: bytes | bytearray, what: str = "body") -> Any:
-    """The value of a JSON text; see `BodyReader.read` for what is refused. `what` is its name."""
+    """The value of a JSON text; see `BodyReader.reading` for what is refused. `what` is its name."""
     try:
         value = _decode(body)
     except RecursionError:

@@ -20,43 +20,25 @@ from growd.api.broadcast import (
     bound_buffers,
     transport_of,
 )
-from growd.api.many_topics import SENT_AS_CHANGES, LastMessages, TopicsProgress, TopicsStream
+from growd.api.many_topics import LastMessages, TopicsProgress, TopicsStream
 from growd.api.stream_formats import FORMATS, TOPICS_FORMATS, negotiate
 from growd.bus.errors import ClosedError
 from growd.server.client_request import add_own_headers, client_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from typing import Any
 
     from growd.api.stream_formats import StreamFormat
     from growd.api.streams import Streams
-    from growd.bus.nodes import Node
     from growd.bus.topics import Subscription
-    from growd.runtime.clock import Clock
 
 
 class StreamAnswers:
-    """Answers with streams. Each has a place among `streams`, and `queue` messages may wait for it.
+    """Answers with streams, each of which has a place among `streams`."""
 
-    `wall_time` is that of the messages; intervals are measured with `clock`.
-    """
-
-    def __init__(
-        self,
-        streams: Streams,
-        node: Node,
-        *,
-        queue: int,
-        heartbeat_s: float,
-        clock: Clock,
-        wall_time: Callable[[], float],
-    ) -> None:
+    def __init__(self, streams: Streams) -> None:
         self._streams = streams
-        self._node = node
-        self._queue = queue
-        self._heartbeat = heartbeat_s
-        self._clock = clock
-        self._wall_time = wall_time
         self._broadcasts: dict[tuple[str, StreamFormat], Broadcast] = {}
         self._last = LastMessages()
         self._of_many = 0  # streams of many topics
@@ -77,45 +59,30 @@ class StreamAnswers:
             async with self._broadcast(topic, form) as broadcast:
                 seen = request.headers.get("Last-Event-ID") if latest else None
                 with suppress(ConnectionError):  # the client went
-                    client = BroadcastClient(request, form, self._queue)
+                    client = BroadcastClient(request, form, self._streams.limits.stream_queue)
                     with broadcast.joined(client, latest=latest, seen=seen):
                         await response.prepare(request)
                         await client.run()
         return response
 
     async def serve_many(
-        self,
-        request: web.BaseRequest,
-        topics: Sequence[str],
-        *,
-        latest: bool,
-        throttle: float,
-        heartbeat: float,
-        changes: bool,
+        self, request: web.BaseRequest, topics: Sequence[str], query: Mapping[str, Any]
     ) -> web.StreamResponse:
         """Stream the messages of `topics` as `TopicsStream` does, until the client disconnects.
 
-        If `latest`, begin with the last messages, without those that the client has had by its
-        `Last-Event-ID`. `ApiError` 429 if too many clients wait.
+        With `latest` in the query, begin with the last messages, without those that the client has had by
+        its `Last-Event-ID`. `ApiError` 429 if too many clients wait.
         """
         form = negotiate(_accepted(request), TOPICS_FORMATS)
         response = _response(request, form)
-        depth = self._queue + len(topics)
-        with self._streams.subscription(*topics, client=client_of(request), depth=depth) as subscription:
+        streams = self._streams
+        depth = streams.limits.stream_queue + len(topics)
+        with streams.subscription(*topics, client=client_of(request), depth=depth) as subscription:
             seen = request.headers.get("Last-Event-ID")
-            progress = TopicsProgress(subscription.topics, self._last, seen, latest=latest)
+            progress = TopicsProgress(subscription.topics, self._last, seen, latest=query["latest"])
             stream = TopicsStream(
-                subscription,
-                form,
-                progress,
-                self._last,
-                throttle=throttle,
-                heartbeat=heartbeat,
-                as_changes=SENT_AS_CHANGES if changes else frozenset(),
-                clock=self._clock,
-                wall_time=self._wall_time,
+                subscription, form, progress, query, clock=streams.clock, wall_time=streams.wall_time
             )
-
             self._of_many += 1
             try:
                 await response.prepare(request)
@@ -132,15 +99,16 @@ class StreamAnswers:
         await response.write(text)
         await request.writer.drain()
         if self._of_many > AT_ONCE:
-            await self._clock.sleep(LATEST_S)
+            await self._streams.clock.sleep(LATEST_S)
 
     @asynccontextmanager
     async def _broadcast(self, topic: str, form: StreamFormat) -> AsyncIterator[Broadcast]:
         """The broadcast of a topic in a format, from its first client to its last."""
         broadcast = self._broadcasts.get((topic, form))
         if broadcast is None or broadcast.subscription.is_closed:
-            subscription = self._node.subscribe(topic, depth=BURST)
-            broadcast = self._broadcasts[topic, form] = Broadcast(subscription, form, self._heartbeat)
+            subscription = self._streams.node.subscribe(topic, depth=BURST)
+            heartbeat_s = self._streams.limits.heartbeat_s
+            broadcast = self._broadcasts[topic, form] = Broadcast(subscription, form, heartbeat_s)
         broadcast.users += 1
         try:
             yield broadcast

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from growd.bus.errors import shown
-from growd.bus.messages import Quality
 from growd.runtime.sentence import encode
 from growd.server.client_request import weights
 from growd.server.errors import ApiError
@@ -150,36 +149,3 @@ def _preference(form: StreamFormat, ranges: dict[str, float]) -> tuple[float, in
         if media in ranges:
             return ranges[media], closeness
     return 0.0, 0
-
-
-def stream_schema() -> dict[str, Any]:
-    """JSON Schema of one line of a stream of a topic."""
-    return {"anyOf": [_object(_MESSAGE), _DROPPED]}
-
-
-def topics_schema() -> dict[str, Any]:
-    """JSON Schema of one line of a stream of many topics."""
-    topic = {"type": "string", "description": "its name without a leading slash"}
-    heartbeat = {"type": "number", "description": "growd's time in UNIX seconds"}
-    described = "an array of the new value, or an object of the members or elements that changed"
-    changed = {name: each for name, each in _MESSAGE.items() if name != "value"}
-    changed["changes"] = {"description": described}
-    messages = [_object({"topic": topic, **each}) for each in (_MESSAGE, changed)]
-    return {"anyOf": [_DROPPED, *messages, _object({"heartbeat": heartbeat})]}
-
-
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-_MESSAGE: Final = {
-    "value": {},
-    "time": {"type": "number", "description": "UNIX seconds"},
-    "quality": {"enum": list(Quality)},
-    "node": {"type": "string"},
-    "number": {"type": "integer", "description": "counts the topic's messages"},
-}
-_DROPPED: Final = {
-    **_object({"dropped": {"type": "integer", "minimum": 1}}),
-    "description": "number of messages dropped here because the client was too slow",
-}

@@ -12,6 +12,7 @@ from growd.server.errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from growd.api.operations import Limits
     from growd.api.stream_answers import StreamAnswers
     from growd.bus.nodes import Node
     from growd.bus.topics import Subscription
@@ -22,28 +23,18 @@ if TYPE_CHECKING:
 class Streams:
     """All clients that wait for messages: streams, and requests for the next message.
 
-    There may be `limit` of them. A client that disconnects cancels its handler, which frees its place.
+    There may be `limits.streams`. A client that disconnects cancels its handler, which frees its place.
     `wall_time` is that of the messages; intervals are measured with `clock`.
     """
 
     def __init__(
-        self,
-        node: Node,
-        *,
-        limit: int,
-        queue: int,
-        heartbeat_s: float,
-        clients: Clients,
-        clock: Clock,
-        wall_time: Callable[[], float],
+        self, node: Node, limits: Limits, clients: Clients, clock: Clock, wall_time: Callable[[], float]
     ) -> None:
-        self._node = node
+        self.node = node
+        self.limits = limits
+        self.clock = clock
+        self.wall_time = wall_time
         self._clients = clients
-        self._clock = clock
-        self._wall_time = wall_time
-        self._limit = limit
-        self._queue = queue
-        self._heartbeat = heartbeat_s
         self._taken = 0
         self._waiting: set[Subscription] = set()
         self._answers: StreamAnswers | None = None
@@ -59,20 +50,13 @@ class Streams:
         from growd.api.stream_answers import StreamAnswers  # noqa: PLC0415
 
         if self._answers is None:
-            self._answers = StreamAnswers(
-                self,
-                self._node,
-                queue=self._queue,
-                heartbeat_s=self._heartbeat,
-                clock=self._clock,
-                wall_time=self._wall_time,
-            )
+            self._answers = StreamAnswers(self)
         return self._answers
 
     @contextmanager
     def subscription(self, *topics: str, client: str | None, depth: int = 1) -> Iterator[Subscription]:
         """A subscription for one client that waits for messages. `ApiError` 429 if too many wait."""
-        with self.place(client), self._node.subscribe(*topics, depth=depth) as subscription:
+        with self.place(client), self.node.subscribe(*topics, depth=depth) as subscription:
             self._waiting.add(subscription)
             try:
                 yield subscription
@@ -90,9 +74,9 @@ class Streams:
     def place(self, client: str | None) -> Iterator[None]:
         """The place of one client. `ApiError` 429 if too many wait."""
         if self._closed:
-            raise ClosedError(self._node.name)
-        if self._taken >= self._limit:
-            sentence = f"{self._limit} clients wait for messages, which is the maximum"
+            raise ClosedError(self.node.name)
+        if self._taken >= self.limits.streams:
+            sentence = f"{self.limits.streams} clients wait for messages, which is the maximum"
             raise ApiError(429, "too_many_streams", sentence)
         with self._clients.stream(client):
             self._taken += 1

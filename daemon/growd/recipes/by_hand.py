@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from growd.bus.topics import Topic
     from growd.recipes.formats import Reach
     from growd.recipes.plan import Written
+    from growd.recipes.runner import RecipeRunner
 
 _log = logging.getLogger(__name__)
 
@@ -51,22 +52,6 @@ class SetPointStore(Protocol):
         """Replace the saved set points, durably."""
 
 
-class SetPointDriver(Protocol):
-    """The recipe, as the other source of set points."""
-
-    def written(self, variable: str) -> Written | None:
-        """The recipe's set point in force; None if no recipe runs or it has not set the variable yet."""
-
-    def describe(self, variable: str) -> str:
-        """The recipe, its value, and when it changes that: "the recipe demo_day (8000 lux) until ..."."""
-
-    def changes_at(self, variable: str) -> float:
-        """When the recipe next changes the variable (UNIX seconds), 0 if that is not known."""
-
-    def publish_again(self, variable: str) -> None:
-        """Publish the recipe's set point again, if it has one, after one by hand was released."""
-
-
 class SetPointsByHand:
     """The set points that clients publish on `<environment>/desired/<variable>`.
 
@@ -80,7 +65,7 @@ class SetPointsByHand:
     """
 
     def __init__(
-        self, bus: Bus, environment: str, driver: SetPointDriver, report: Callable[[str, str, str], None],
+        self, bus: Bus, environment: str, driver: RecipeRunner, report: Callable[[str, str, str], None],
         store: SetPointStore | None, *, reach: Reach | None = None,
     ) -> None:  # fmt: skip
         self.node: Node = bus.node(f"{environment}/set_points")
@@ -192,7 +177,7 @@ class SetPointsByHand:
             self._report(Sentence(text, "hand_released", **fields), who, variable)
         self.drop(variable)
         is_driven = self._driver.written(variable) is not None
-        self._driver.publish_again(variable)
+        self._driver.publish_again()
         words = "released" if was_set else f"{variable} had no set point by hand to release"
         if is_driven:
             return f"{words}; now in force: {self._driver.describe(variable)}"
@@ -200,12 +185,11 @@ class SetPointsByHand:
 
     def _set(self, variable: str, message: Message, who: str) -> str:
         over = self._driver.written(variable)
+        words = "" if over is None else f"overrides {self._driver.describe(variable)}"
         before = self._held.get(variable)
         if before is None or (before.value, before.over) != (message.value, over):
             self._held[variable] = SetPoint(message.value, who, message.time, over)
             self._is_saved = False
-        words = "" if over is None else f"overrides {self._driver.describe(variable)}"
-        if before is None or (before.value, before.over) != (message.value, over):
             text = f"{_shown(variable, message.value)} by hand {words}".rstrip()
             code = "hand_set_over" if words else "hand_set"
             self._report(Sentence(text, code, **_fields(variable, message.value)), who, variable)

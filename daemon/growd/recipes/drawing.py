@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +13,7 @@ from growd.recipes.position import time_of_day
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from datetime import tzinfo
 
     from growd.recipes.plan import Phase, Plan, Track, Written
@@ -62,7 +63,7 @@ def plan_of(
     plan = FORMATS[recipe["format"]].plan(recipe)
     until = (start_wall + elapsed if now is None else now) - start_wall + COMING_S
     has_begun = state in {"running", "paused"}
-    series, is_whole = _series(plan, start_wall, zone)
+    series, is_whole = _Dated(plan, start_wall, zone).series()
     written = sum(len(track.points) for phase in plan.phases for track in phase.tracks.values())
     return {
         "recipe_id": recipe_id,
@@ -90,14 +91,10 @@ def next_change(
 
     `elapsed` is the present. None if it is too far ahead to search. Other arguments as for `plan_of`.
     """
-
-    def written(at: float) -> Written | None:
-        local = time_of_day(start_wall + at, zone) if plan.goes_by_local_time else 0.0
-        return plan.written(variable, at, local)
-
-    now = written(elapsed)
-    for edge in islice(_edges(plan, variable, start_wall, zone, elapsed), MAX_AHEAD):
-        if edge > elapsed and (edge >= plan.duration or written(edge + _BEFORE_S) != now):
+    dated = _Dated(plan, start_wall, zone)
+    now = dated.written(variable, elapsed)
+    for edge in islice(dated.edges(variable, elapsed), MAX_AHEAD):
+        if edge > elapsed and (edge >= plan.duration or dated.written(variable, edge + _BEFORE_S) != now):
             return min(edge, plan.duration)
     return None
 
@@ -111,49 +108,16 @@ def coming_changes(
     of the change. Without `has_begun` the recipe begins at `elapsed`, and nothing has a value before. Other
     arguments as for `plan_of`.
     """
+    dated = _Dated(plan, start_wall, zone)
     found: list[dict[str, Any]] = [
         {"time": start_wall + at, "variable": variable, "from": before, "to": after}
         | {"unit": VARIABLES[variable].unit, "to_next": str(shape)}
         for variable in plan.variables
         for at, before, after, shape in islice(
-            _changes(plan, variable, (elapsed, until), start_wall, zone, has_begun=has_begun), MAX_COMING
+            dated.changes(variable, elapsed, until, has_begun=has_begun), MAX_COMING
         )
     ]
     return sorted(found, key=lambda change: change["time"])[:MAX_COMING]  # stable
-
-
-def _changes(
-    plan: Plan, variable: str, span: tuple[float, float], start: float, zone: tzinfo | None,
-    *, has_begun: bool,
-) -> Iterator[tuple[float, float | None, float | None, Shape]]:  # fmt: skip
-    """The time, the values before and after, and the way of each change; a ramp after a step is another."""
-    elapsed, until = span
-
-    def local(at: float) -> float:
-        return time_of_day(start + at, zone) if plan.goes_by_local_time else 0.0
-
-    def value(at: float) -> float | None:
-        found = plan.value(variable, at, local(at), local)
-        return None if found is None else round(found, VARIABLES[variable].precision)
-
-    def written(at: float) -> Written | None:
-        return plan.written(variable, at, local(at), local)
-
-    ahead = takewhile(lambda edge: edge <= until + DAY_S, _edges(plan, variable, start, zone, elapsed))
-    edges = {edge for edge in islice(ahead, MAX_AHEAD) if elapsed < edge <= until}
-    last = written(elapsed) if has_begun else None
-    for edge in sorted(edges if has_begun or elapsed > until else {elapsed, *edges}):
-        is_over = edge >= plan.duration
-        now = None if is_over else written(edge + _BEFORE_S)
-        if now == last:
-            continue
-        before = value(edge - _BEFORE_S) if has_begun or edge > elapsed else None
-        after = None if is_over else value(edge + _BEFORE_S)
-        if before != after:
-            yield edge, before, after, Shape.HOLD
-        if now is not None and now[1] is not Shape.HOLD and now[2] not in {None, after}:
-            yield edge, after, now[2], now[1]
-        last = now
 
 
 def _set_points(plan: Plan) -> Iterator[dict[str, Any]]:
@@ -177,55 +141,88 @@ def _set_points(plan: Plan) -> Iterator[dict[str, Any]]:
             }
 
 
-def _series(
-    plan: Plan, start: float, zone: tzinfo | None
-) -> tuple[dict[str, list[tuple[float, float | None]]], bool]:
-    """The line of each variable, and whether all are complete."""
+@dataclass(frozen=True, slots=True)
+class _Dated:
+    """A plan that starts at a UNIX time, with the time zone of its times of day."""
 
-    def local(elapsed: float) -> float:
-        return time_of_day(start + elapsed, zone) if plan.goes_by_local_time else 0.0
+    plan: Plan
+    start: float
+    zone: tzinfo | None
 
-    series, is_whole = {}, True
-    for variable in plan.variables:
-        most = MAX_DRAWN // len(plan.variables)
-        edges = list(islice(_edges(plan, variable, start, zone), most + 1))
-        is_whole = is_whole and len(edges) <= most
-        series[variable] = _line(plan, variable, sorted(set(edges[:most])), local)
-    return series, is_whole
+    def local(self, elapsed: float) -> float:
+        """The time of day."""
+        return time_of_day(self.start + elapsed, self.zone) if self.plan.goes_by_local_time else 0.0
 
+    def written(self, variable: str, elapsed: float) -> Written | None:
+        return self.plan.written(variable, elapsed, self.local(elapsed), self.local)
 
-def _line(
-    plan: Plan, variable: str, edges: list[float], local: Callable[[float], float]
-) -> list[tuple[float, float | None]]:
-    """The points before and at each edge."""
+    def value(self, variable: str, elapsed: float, more_decimals: int = 0) -> float | None:
+        found = self.plan.value(variable, elapsed, self.local(elapsed), self.local)
+        return None if found is None else round(found, VARIABLES[variable].precision + more_decimals)
 
-    def value(elapsed: float) -> float | None:
-        found = plan.value(variable, elapsed, local(elapsed), local)
-        return None if found is None else round(found, VARIABLES[variable].precision + _DECIMALS)
+    def changes(
+        self, variable: str, elapsed: float, until: float, *, has_begun: bool
+    ) -> Iterator[tuple[float, float | None, float | None, Shape]]:
+        """The time, values before and after, and way of each change; a ramp after a step is another."""
+        ahead = takewhile(lambda edge: edge <= until + DAY_S, self.edges(variable, elapsed))
+        edges = {edge for edge in islice(ahead, MAX_AHEAD) if elapsed < edge <= until}
+        last = self.written(variable, elapsed) if has_begun else None
+        for edge in sorted(edges if has_begun or elapsed > until else {elapsed, *edges}):
+            is_over = edge >= self.plan.duration
+            now = None if is_over else self.written(variable, edge + _BEFORE_S)
+            if now == last:
+                continue
+            before = self.value(variable, edge - _BEFORE_S) if has_begun or edge > elapsed else None
+            after = None if is_over else self.value(variable, edge + _BEFORE_S)
+            if before != after:
+                yield edge, before, after, Shape.HOLD
+            if now is not None and now[1] is not Shape.HOLD and now[2] not in {None, after}:
+                yield edge, after, now[2], now[1]
+            last = now
 
-    line: list[tuple[float, float | None]] = []
-    for edge in edges:
-        before, after = value(edge - _BEFORE_S), value(edge)
-        if line and before != after:
-            line.append((edge, before))
-        if line or after is not None:
-            line.append((edge, after))
-    return line
+    def series(self) -> tuple[dict[str, list[tuple[float, float | None]]], bool]:
+        """The line of each variable, and whether all are complete."""
+        series, is_whole = {}, True
+        for variable in self.plan.variables:
+            most = MAX_DRAWN // len(self.plan.variables)
+            edges = list(islice(self.edges(variable), most + 1))
+            is_whole = is_whole and len(edges) <= most
+            series[variable] = self._line(variable, sorted(set(edges[:most])))
+        return series, is_whole
 
+    def _line(self, variable: str, edges: list[float]) -> list[tuple[float, float | None]]:
+        """The points before and at each edge."""
+        line: list[tuple[float, float | None]] = []
+        for edge in edges:
+            before = self.value(variable, edge - _BEFORE_S, _DECIMALS)
+            after = self.value(variable, edge, _DECIMALS)
+            if line and before != after:
+                line.append((edge, before))
+            if line or after is not None:
+                line.append((edge, after))
+        return line
 
-def _edges(
-    plan: Plan, variable: str, start: float, zone: tzinfo | None, since: float = 0.0
-) -> Iterator[float]:
-    """The times at which the line of a variable may turn, roughly in order, without most before `since`."""
-    for phase in plan.phases[plan.phase_at(since) :]:
-        yield phase.begin
-        track = phase.tracks.get(variable)
-        if track is not None:
-            edges = (
-                _days(phase, track, start, zone, since) if track.is_daily else _cycles(phase, track, since)
-            )
-            yield from (edge for edge in edges if phase.begin < edge < phase.end)
-    yield plan.duration
+    def edges(self, variable: str, since: float = 0.0) -> Iterator[float]:
+        """The times at which the line may turn, roughly in order, without most before `since`."""
+        for phase in self.plan.phases[self.plan.phase_at(since) :]:
+            yield phase.begin
+            track = phase.tracks.get(variable)
+            if track is not None:
+                edges = self._days(phase, track, since) if track.is_daily else _cycles(phase, track, since)
+                yield from (edge for edge in edges if phase.begin < edge < phase.end)
+        yield self.plan.duration
+
+    def _days(self, phase: Phase, track: Track, since: float) -> Iterator[float]:
+        """Times of day on each day, both of a repeated one, and the changes of the clocks (DST)."""
+        times, zone = _turns(track), self.zone
+        begin, end = self.start + max(phase.begin, since), self.start + phase.end
+        day = datetime.fromtimestamp(begin, zone).date()
+        while (midnight := datetime.combine(day, time(), zone)).timestamp() < end:
+            day += timedelta(days=1)
+            local = [midnight + timedelta(seconds=turn) for turn in times]  # local time
+            moments = {moment.replace(fold=fold).timestamp() for moment in local for fold in (0, 1)}
+            change = _change(midnight.timestamp(), datetime.combine(day, time(), zone).timestamp(), zone)
+            yield from sorted(moment - self.start for moment in moments | change)
 
 
 def _cycles(phase: Phase, track: Track, since: float) -> Iterator[float]:
@@ -234,19 +231,6 @@ def _cycles(phase: Phase, track: Track, since: float) -> Iterator[float]:
     while number * track.cycle < phase.duration:
         yield from (phase.begin + number * track.cycle + turn for turn in times)
         number += 1
-
-
-def _days(phase: Phase, track: Track, start: float, zone: tzinfo | None, since: float) -> Iterator[float]:
-    """Times of day on each day, both of a repeated one, and the changes of the clocks (DST)."""
-    times = _turns(track)
-    begin, end = start + max(phase.begin, since), start + phase.end
-    day = datetime.fromtimestamp(begin, zone).date()
-    while (midnight := datetime.combine(day, time(), zone)).timestamp() < end:
-        day += timedelta(days=1)
-        local = [midnight + timedelta(seconds=turn) for turn in times]  # local time
-        moments = {moment.replace(fold=fold).timestamp() for moment in local for fold in (0, 1)}
-        change = _change(midnight.timestamp(), datetime.combine(day, time(), zone).timestamp(), zone)
-        yield from sorted(moment - start for moment in moments | change)
 
 
 def _change(begin: float, end: float, zone: tzinfo | None) -> set[float]:

@@ -20,7 +20,7 @@ which says why, others are refused. The last number is of a lamp that can't be d
 
 def interpreted(recipe: Any, reach: Reach | None) -> tuple[Plan, list[RecipeFinding]]:
     """As `interpreter.interpret`. Blocking: call it in a thread, which also imports all that a run needs."""
-    from growd.recipes import drawing, interpreter, study  # noqa: F401, PLC0415
+    from growd.recipes import drawing, interpreter  # noqa: F401, PLC0415
 
     return interpreter.interpret(recipe, reach)
 

@@ -14,11 +14,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import shown
+from growd.recipes.errors import RecipeRefusedError
 from growd.recipes.findings import MAX_FINDINGS, MAX_NAME, RecipeFinding, error, is_number, under
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from growd.recipes.plan import Plan
 
@@ -148,6 +149,16 @@ def misfits(recipe: dict[str, Any]) -> list[RecipeFinding]:
     """The errors in members that recipes of all formats have."""
     known = {"growd_for": GROWD_FOR, "study": STUDY}
     return fitting({"properties": known}, {name: recipe[name] for name in known.keys() & recipe})[1]
+
+
+def study_of(recipe: Mapping[str, Any], given: Any) -> dict[str, Any]:
+    """The members of a valid recipe's `study`, and those that were `given` at the start, which win.
+
+    Raises `RecipeRefusedError` if what was given is invalid.
+    """
+    if errors := fitting({"properties": {"study": STUDY}}, {"study": given})[1]:
+        raise RecipeRefusedError("; ".join(map(str, errors)))
+    return {**recipe.get("study", {}), **given}
 
 
 def published(name: str, grammar: Grammar) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from growd.runtime.sentence import Sentence, code_of, reworded
 from growd.runtime.text import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from datetime import tzinfo
 
     from growd.bus import Bus
@@ -46,7 +46,6 @@ PERIOD_S: Final = 1.0
 PROGRESS_S: Final = 60.0
 _LOAD_PAUSES: Final = Pauses(PERIOD_S, 30.0, least=1.0)
 _SAVING_BY_HAND: Final = "saving the set points by hand"
-_SAVING_ORDER: Final = "saving the order"
 
 
 class RecipeRunner:
@@ -92,8 +91,7 @@ class RecipeRunner:
         self._is_shown = True
         self._active: ActiveRun | None = None
         self._orders = OrderKeeper(journal, bus.clock, zone, library.reach)  # none waits while a recipe runs
-        self._errors: dict[str, str] = {}  # logged ones, by operation
-        self._unsaved_by_hand = ""  # why set points by hand can't be saved
+        self._errors: dict[str, str] = {}  # of what failed last time, by operation
         self._is_revised = False  # another recipe is about to take over, so the run does not end
         self._start_points = self.node.advertise(f"{environment}/desired/recipe_start", STRING)
         self._end_points = self.node.advertise(f"{environment}/desired/recipe_end", STRING)
@@ -117,7 +115,8 @@ class RecipeRunner:
                 tasks.create_task(self._save_progress_regularly(), name=f"{self.node.name}: progress")
                 while True:
                     heart.beat()
-                    await self._guarded_tick()
+                    with self._logged("tick", Exception):  # no error prevents the next tick
+                        await self._tick()
                     await self._clock.sleep(self._period)
 
     # for the services
@@ -217,22 +216,22 @@ class RecipeRunner:
     # for set points by hand
 
     def written(self, variable: str) -> Written | None:
-        """The recipe's set point in force; see `SetPointDriver`."""
+        """The recipe's set point in force; None if no recipe runs or it has not set the variable yet."""
         active = self._active
         if active is None or active.ending or variable not in active.plan.variables:
             return None
         return active.written(variable, self._zone)
 
     def describe(self, variable: str) -> str:
-        """The recipe, its value, and when it changes that; see `SetPointDriver`."""
+        """The recipe, its value, and when it changes that: "the recipe demo_day (8000 lux) until ..."."""
         return "no recipe" if self._active is None else self._active.describe(variable, self._zone)
 
     def changes_at(self, variable: str) -> float:
-        """When the recipe next changes a variable; see `SetPointDriver`."""
+        """When the recipe next changes a variable (UNIX seconds), 0 if that is not known."""
         return 0.0 if self._active is None else self._active.changes_at(variable, self._zone)
 
-    def publish_again(self, variable: str) -> None:  # noqa: ARG002  publishes all of them
-        """Publish the recipe's set point again; see `SetPointDriver`."""
+    def publish_again(self) -> None:
+        """Publish the recipe's set points again, after one by hand was released."""
         if self._active is not None and not self._active.ending:
             self._publish_set_points(self._active)
 
@@ -374,13 +373,9 @@ class RecipeRunner:
     async def _show(self) -> None:
         """Set the parameters. If they can't be saved, the run continues."""
         self._status.publish(self._active or self._orders.waiting)
-        try:
+        self._is_shown = False
+        with self._logged("saving the parameters", OSError, BusError):
             await self._status.save(self._active)
-        except (OSError, BusError) as error:
-            self._log_error("saving the parameters", error)
-            self._is_shown = False
-        else:
-            self._errors.pop("saving the parameters", None)
             self._is_shown = True
 
     def _present(self) -> Run | Order | None:
@@ -392,21 +387,21 @@ class RecipeRunner:
 
     async def _load(self, heart: Heartbeat) -> None:
         failures = 0
-        while not self.is_loaded:
+        saved: list[dict[str, Any] | None] = []
+        while not saved:
             heart.beat()
-            try:
-                saved, ordered = await self._journal.load(), await self._journal.load_order()
-            except OSError as error:
-                self._log_error("reading the journal", error)
+            with self._logged("reading the journal", OSError):
+                saved = [await self._journal.load(), await self._journal.load_order()]
+            if not saved:
                 failures += 1
                 await self._clock.sleep(_LOAD_PAUSES.after(failures))
-            else:
-                async with self._lock:
-                    await self._resume(saved)
-                    await self._resume_order(ordered)
-                    await self._restore_set_points()
-                    self.is_loaded = True
-                    await self._show()
+        run, order = saved
+        async with self._lock:
+            await self._resume(run)
+            await self._resume_order(order)
+            await self._restore_set_points()
+            self.is_loaded = True
+            await self._show()
 
     async def _restore_set_points(self) -> None:
         try:
@@ -455,21 +450,19 @@ class RecipeRunner:
 
     # each second
 
-    async def _guarded_tick(self) -> None:
+    @contextlib.contextmanager
+    def _logged(self, operation: str, *errors: type[Exception]) -> Iterator[None]:
+        """Log these errors once until the operation succeeds; an unexpected one with its traceback."""
         try:
-            await self._tick()
-        except Exception as error:  # noqa: BLE001  any error must not prevent the next tick
-            self._log_error("tick", error)
+            yield
+        except errors as error:
+            if self._errors.get(operation) != str(error):
+                self._errors[operation] = str(error)
+                words = f"{operation}: {type(error).__name__}: {error}"
+                trace = None if isinstance(error, (OSError, RecipeRefusedError, BusError)) else error
+                logger.error("%s: %s", self.node.name, words, exc_info=trace)  # noqa: TRY400
         else:
-            self._errors.pop("tick", None)
-
-    def _log_error(self, operation: str, error: Exception) -> None:
-        """Log an error once until the operation succeeds; an unexpected one with its traceback."""
-        words = f"{operation}: {type(error).__name__}: {error}"
-        if self._errors.get(operation) != words:
-            self._errors[operation] = words
-            is_expected = isinstance(error, (OSError, RecipeRefusedError, BusError))
-            logger.error("%s: %s", self.node.name, words, exc_info=None if is_expected else error)
+            self._errors.pop(operation, None)
 
     async def _tick(self) -> None:
         if self._orders.waiting is not None:
@@ -537,27 +530,19 @@ class RecipeRunner:
                 async with self._lock:
                     if not self._is_shown:
                         await self._show()
-                    await self._save_set_points()
-                    await self._save_order()
+                    with self._logged(_SAVING_BY_HAND, OSError):
+                        await self.by_hand.save()
+                    with self._logged("saving the order", RecipeRefusedError):
+                        await self._orders.save_confirmation()
                     active = self._active
                     if active is not None and self._is_progress_due(active):
                         await self._save_progress(active)
 
-    async def _save_set_points(self) -> None:
-        try:
-            await self.by_hand.save()
-        except OSError as error:
-            self._log_error(_SAVING_BY_HAND, error)
-            self._unsaved_by_hand = str(error)
-        else:
-            self._errors.pop(_SAVING_BY_HAND, None)
-            self._unsaved_by_hand = ""
-
     def _problems(self) -> list[dict[str, Any]]:
         """For `growd status`."""
         found = []
-        if self._unsaved_by_hand:
-            why = self._unsaved_by_hand
+        why = self._errors.get(_SAVING_BY_HAND)
+        if why is not None:
             text = f"set points by hand can't be saved and are lost if growd ends: {why}"
             found.append((text, False, "set_points_not_saved"))
         found += self._orders.problems()
@@ -580,24 +565,15 @@ class RecipeRunner:
         is_old = not position.is_paused and position.since_checkpoint() >= self._progress_every
         return is_old or position.must_save
 
-    async def _save_order(self) -> None:
-        try:
-            await self._orders.save_confirmation()
-        except RecipeRefusedError as error:
-            self._log_error(_SAVING_ORDER, error)
-        else:
-            self._errors.pop(_SAVING_ORDER, None)
-
     async def _save_progress(self, active: ActiveRun) -> None:
         must_save = active.position.must_save
         active.position.checkpoint()
-        try:
+        is_saved = False
+        with self._logged("saving the position", OSError):
             await self._journal.progress(active.run.saved())
-        except OSError as error:
+            is_saved = True
+        if not is_saved:
             active.position.must_save |= must_save  # which may be set meanwhile
-            self._log_error("saving the position", error)
-        else:
-            self._errors.pop("saving the position", None)
 
 
 def _number(revision: str) -> str:

@@ -134,7 +134,7 @@ class RecipeServices:
         recipe = await self._library.read(recipe_id)
         plan, warnings = await self._library.interpret(recipe_id, recipe)
         self._refuse_unless_possible(plan, offset)
-        from growd.recipes.study import study_of  # noqa: PLC0415  loaded with the plan
+        from growd.recipes.grammar import study_of  # noqa: PLC0415  loaded with the plan
 
         now, clock = self._clock.time(), self._clock
         order = Order(

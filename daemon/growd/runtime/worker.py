@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Worker:
             self._at_work = None  # from here on that of the new thread
             self.replaced += 1
             self._thread = self._new_thread(call.followed_by(self._on_new_thread))
-        call.give_up(WorkerError(f"worker {self.name} has abandoned a hung call"))
+        call.fail(WorkerError(f"worker {self.name} has abandoned a hung call"))
         return True
 
     async def close(self, timeout: float = 2.0) -> bool:
@@ -166,22 +167,13 @@ class Workers(dict[str, Worker]):
         await asyncio.gather(*(worker.close(timeout) for worker in self.values()))
 
 
+@dataclass(slots=True, eq=False)
 class _Call:
-    __slots__ = ("args", "function", "future", "loop", "turn")
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        loop: asyncio.AbstractEventLoop,
-        future: asyncio.Future[Any],
-        turn: AbstractContextManager[None],
-    ) -> None:
-        self.function = function
-        self.args = args
-        self.loop = loop
-        self.future = future
-        self.turn = turn
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    turn: AbstractContextManager[None]
 
     def execute(self) -> None:
         if self.future.cancelled():
@@ -189,17 +181,13 @@ class _Call:
         try:
             result = self.function(*self.args)
         except BaseException as error:  # noqa: BLE001  it is raised to the caller
-            self._answer(self._fail, error)
+            self._answer(self.fail, error)
         else:
             self._answer(self._succeed, result)
 
     def followed_by(self, function: Callable[[], Any]) -> _Call:
         """A call whose result is not waited for."""
         return _Call(function, (), self.loop, self.loop.create_future(), nullcontext())
-
-    def give_up(self, error: BaseException) -> None:
-        """Fail now; a later result of the thread is dropped. On the event loop."""
-        self._fail(error)
 
     def _answer(self, answer: Callable[[Any], None], value: Any) -> None:
         try:
@@ -211,6 +199,7 @@ class _Call:
         if not self.future.done():
             self.future.set_result(result)
 
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
+        """Raise the error to the caller, unless it has the result. On the event loop."""
         if not self.future.done():
             self.future.set_exception(error)

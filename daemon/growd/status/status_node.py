@@ -175,7 +175,7 @@ class StatusNode:
             machine=found.one("machine", MachineStatus),
             database=found.one("database", DatabaseStatus),
             variables=[*self._variables(found.several("held", _Held), attainment)],
-            recipes=[*self._recipes(found.each("recipe", _Revision))],
+            recipes=[*self._recipes(found.each("recipe", dict[str, Any]))],
             devices=found.devices(),
             interlocks=found.several("interlocks", InterlockStatus),
             store=found.one("store", StoreStatus),
@@ -219,29 +219,17 @@ class StatusNode:
         held_ones = {(each.environment, each.variable): each for each in held}
         for environment in self._environments:
             for variable in VARIABLES.values():
-                name, hold = variable.name, held_ones.get((environment, variable.name))
-                topic = self._topic(measured(environment, name))
-                is_sensed = topic is not None and not topic.is_open
-                messages = (
-                    None if topic is None else topic.last,
-                    self._last(desired(environment, name)),
-                    self._last(commanded(environment, name)),
-                )
-                if is_sensed or hold is not None or any(messages):
-                    found = self._variable(environment, variable, messages, hold)
-                    if is_sensed or found.is_known:
-                        found = replace(found, is_sensed=is_sensed)
-                        yield _judged(found, judged.get((environment, name)))
+                key = (environment, variable.name)
+                found = self._variable(environment, variable, held_ones.get(key))
+                if found.is_sensed or found.is_known:
+                    yield _judged(found, judged.get(key))
 
-    def _variable(
-        self,
-        environment: str,
-        variable: Variable,
-        messages: tuple[Message | None, Message | None, Message | None],
-        held: _Held | None,
-    ) -> VariableStatus:
+    def _variable(self, environment: str, variable: Variable, held: _Held | None) -> VariableStatus:
         now, left = self._bus.clock.time(), self._hand_left_s(environment, variable.name)
-        value, set_point, command = messages
+        topic = self._topic(measured(environment, variable.name))
+        value = None if topic is None else topic.last
+        set_point = self._last(desired(environment, variable.name))
+        command = self._last(commanded(environment, variable.name))
         level = command.value if command is not None and command.value is not None else 0.0
         if held is not None and held.level == level:
             held = None  # the output does what is commanded, or rests
@@ -255,33 +243,23 @@ class StatusNode:
             left,
             held.by if held is not None else "",
             held.level if held is not None else None,
+            is_sensed=topic is not None and not topic.is_open,
         )
 
     def _hand_left_s(self, environment: str, variable: str) -> float:
         parameter = self._bus.parameters.declared(f"{environment}/controllers/{variable}/override_left")
         return 0.0 if parameter is None else float(parameter.value)
 
-    def _recipes(self, revisions: Iterable[_Revision]) -> Iterator[RecipeStatus]:
-        by_environment = {each.environment: each for each in revisions}
+    def _recipes(self, described: Iterable[dict[str, Any]]) -> Iterator[RecipeStatus]:
+        """Those that have published a state; `described` has the revision of each, see `RecipeStatus`."""
+        by_environment = {each["environment"]: each for each in described}
         for environment in self._environments:
             last = self._last(f"{environment}/recipe_state")
             if last is not None:
-                state, revision = last.value, by_environment.get(environment, _NO_REVISION)
-                yield RecipeStatus(
-                    environment,
-                    state["state"],
-                    state["recipe_id"],
-                    state["phase"],
-                    state["elapsed"],
-                    state["remaining"],
-                    revision.revision,
-                    revision.changed,
-                    last.number,
-                    state["starts_at"],
-                    revision.revised_at,
-                    revision.started,
-                    revision.by,
-                )
+                state = dict(last.value)
+                times = {f"{name}_s": state.pop(name) for name in ("elapsed", "remaining")}
+                about = by_environment.get(environment, {"environment": environment})
+                yield RecipeStatus(**about, **state, **times, updates=last.number)
 
     def _recipe_ends(self) -> list[RecipeEnd]:
         while (message := self._new_ends.get_nowait()) is not None:
@@ -307,20 +285,6 @@ class _Held(msgspec.Struct, frozen=True):
     variable: str
     by: str
     level: float | None
-
-
-class _Revision(msgspec.Struct, frozen=True):
-    """The revision of a recipe, as its runner describes it; see `RecipeStatus`."""
-
-    environment: str = ""
-    revision: str = ""
-    changed: str = ""
-    revised_at: float = 0.0
-    started: float = 0.0
-    by: str = ""
-
-
-_NO_REVISION: Final = _Revision()
 
 
 _ATTAINED: Final[dict[str, VariableState]] = {

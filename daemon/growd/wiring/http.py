@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from growd.access.origins import OriginGuard, WebPolicy
+from growd.access.origins import OriginGuard
 from growd.api.front_door import FrontDoor
 from growd.api.monitoring import MonitoringPages
 from growd.api.operations import Api
@@ -74,7 +74,7 @@ async def serving(core: Core, status: StatusNode, reloader: Reloader) -> AsyncIt
         journal=core.storage.journal,
         runs=archive,
     )
-    guard = OriginGuard(WebPolicy.of(http))
+    guard = OriginGuard(http)
     door = FrontDoor(api, answering, guard=guard)
     MonitoringPages(status).open(api, door)
     folder, is_edited = await asyncio.to_thread(page_folder)
@@ -107,7 +107,7 @@ def offer_reloads(reloader: Reloader, guard: OriginGuard, clients: Clients) -> N
     """Apply changed options when the configuration is read again."""
 
     async def apply(config: Config) -> None:
-        guard.reconfigure(WebPolicy.of(config.http))
+        guard.reconfigure(config.http)
         clients.reconfigure(ClientLimits(proxies=config.http.trusted_proxies))
 
     reloader.offer(*RELOADABLE, apply=apply)
