@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import sys
 from contextlib import contextmanager
@@ -97,6 +98,9 @@ data_option = click.option(
 environment_option = click.option(
     "--environment", metavar="ID", help="Use this environment.  [default: the first one]"
 )
+format_option = click.option(
+    "--format", "kind", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 replace_option = click.option("--replace", is_flag=True, help="Replace FILE if it exists.")
 replace_part_option = click.option(
@@ -109,6 +113,36 @@ def refuse_existing(path: Path | None, *, replace: bool) -> None:
     """End the program if an output file exists and may not be replaced."""
     if path is not None and path.is_file() and not replace:
         refuse(exists_already(path))
+
+
+def output_option(
+    help_text: str, *, required: bool = False, allow_dash: bool = False
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """`-o` and `--output`; the parameter `path` is a file or None."""
+    return click.option(
+        "-o",
+        "--output",
+        "path",
+        type=click.Path(path_type=Path, dir_okay=False, allow_dash=allow_dash),
+        required=required,
+        metavar="FILE",
+        help=help_text,
+    )
+
+
+def require_package(name: str, what: str) -> None:
+    """End the program if an optional package is missing."""
+    if importlib.util.find_spec(name) is None:
+        refuse(f"{what} needs {name}: run pip install {name} in growd's environment")
+
+
+def write_page(path: Path, page: bytes) -> None:
+    """Write a page to a file, or end the program."""
+    try:
+        path.write_bytes(page)
+    except OSError as error:
+        refuse(f"{path} can't be written: {error.strerror}")
+    echo_text(f"growd: {path} has {len(page) / 1000:.0f} kB", err=True)
 
 
 def hardware_of(config: Config) -> str:
@@ -131,6 +165,14 @@ class DaemonOptions(msgspec.Struct, frozen=True):
     def configuration(self) -> Config:
         """Raises `ConfigError`."""
         return load(self.config, self.settings)
+
+    def environment(self, named: str | None) -> str:
+        """The named environment, else the first one. Raises `ConfigError`."""
+        return named or self.configuration().environment.id
+
+    def is_direct(self) -> bool:
+        """Whether data goes to the configured CouchDB, not through growd. Raises `ConfigError`."""
+        return self.url is None and bool(self.configuration().couchdb.url)
 
     def address(self) -> Address:
         """Raises `ConfigError` and `UsageError`."""
@@ -168,7 +210,7 @@ class DaemonOptions(msgspec.Struct, frozen=True):
 
     def _password(self, user: str) -> str:
         if self.password_file is not None:
-            return _first_line(self.password_file)
+            return first_line(self.password_file, "--password-file")
         if (password := os.environ.get("GROWD_PASSWORD")) is not None:
             return password
         if not (self.may_ask and sys.stdin.isatty()):
@@ -179,12 +221,13 @@ class DaemonOptions(msgspec.Struct, frozen=True):
         return str(password)
 
 
-def _first_line(file: Path) -> str:
+def first_line(file: Path, option: str) -> str:
+    """The first line of the file of an option. Raises `UsageError`."""
     try:
         return read_text(file).partition("\n")[0]
     except (OSError, EncodingError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"--password-file {file} can't be read: {why}") from None
+        raise UsageError(f"{option} {file} can't be read: {why}") from None
 
 
 _CLIENT_OPTIONS: Final = (
