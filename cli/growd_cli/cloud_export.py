@@ -131,7 +131,7 @@ async def _run(
                 state,
                 names=server.names,
                 now=time.time,
-                report=lambda part, _: bar(part),
+                report=bar,
                 **options,
             )
             found = await export.round()

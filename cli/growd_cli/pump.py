@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from growd.runtime.text import moment
+from growd_cli.client import ordered
 from growd_cli.options import client_options, environment_option
 from growd_cli.output import echo_lines, number, output_options, print_json, table, text_of
 from growd_cli.terminal import echo_text
@@ -129,11 +130,7 @@ class _Guide:
 
     def call(self, step: str, **arguments: Any) -> str:
         """Call a service of the session; returns its sentence. Raises `GrowdError`."""
-        name = f"{self._environment}/pump_calibration/{step}"
-        answer = self._client.call(name, arguments, kind=dict[str, Any])
-        if not answer["success"]:
-            raise RefusedError(answer["message"], HTTPStatus.BAD_REQUEST)
-        return str(answer["message"])
+        return ordered(self._client, f"{self._environment}/pump_calibration/{step}", arguments)
 
     def session(self) -> _Session:
         """The open session. Raises `GrowdError` if there is none."""
