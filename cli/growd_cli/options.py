@@ -25,7 +25,7 @@ from growd_client.trust import trusting, trusting_only
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from growd.config import Config
     from growd_client.address import Address
@@ -261,19 +261,29 @@ _CLIENT_OPTIONS: Final = (
 _NAMES: Final = ("config", "settings", "url", "user", "password_file", "ca", "insecure")
 
 
+def bundled(
+    parameter: str, make: Callable[..., object], names: Sequence[str], options: Sequence[Callable[..., Any]]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Options with these names, passed to the command as one object that `make` makes; see `plain_errors`."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def with_object(**given: Any) -> None:
+            own = {name: given.pop(name) for name in names}
+            with plain_errors():
+                command(**{parameter: make(**own)}, **given)
+
+        optioned: Callable[..., None] = with_object
+        for option in reversed(options):
+            optioned = option(optioned)
+        return optioned
+
+    return decorate
+
+
 def client_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options for the daemon and the login, passed to the command as `daemon`; see `plain_errors`."""
-
-    @functools.wraps(command)
-    def with_daemon(**given: Any) -> None:
-        daemon = DaemonOptions(**{name: given.pop(name) for name in _NAMES})
-        with plain_errors():
-            command(daemon=daemon, **given)
-
-    optioned: Callable[..., None] = with_daemon
-    for option in reversed(_CLIENT_OPTIONS):
-        optioned = option(optioned)
-    return optioned
+    return bundled("daemon", DaemonOptions, _NAMES, _CLIENT_OPTIONS)(command)
 
 
 @contextmanager

@@ -68,6 +68,11 @@ class Fleet:
         assert result.exit_code == 0, result.output
         return result.stdout
 
+    async def refuses(self, *words: str, says: str, status: int = 1) -> None:
+        """The same; it must end with this status, and a sentence that has these words."""
+        result = await self.growd(*words)
+        assert (result.exit_code, says in result.stderr) == (status, True), result.output
+
     async def code(self, *words: str) -> str:
         return (await self.ok("invite", *words)).strip()
 
@@ -219,9 +224,7 @@ async def test_recipes_are_checked_and_published_to_all_or_some(fleet: Fleet):
     wrong.write_text(json.dumps({"format": "simple", "operations": [[0, "light", 1]]}))
     recipes = fleet.cloud.names.recipes
 
-    refused = await fleet.growd("publish", str(sound), str(wrong))
-    assert refused.exit_code == 1
-    assert "nothing is published: " in refused.stderr
+    await fleet.refuses("publish", str(sound), str(wrong), says="nothing is published: ")
     assert await fleet.cloud.stored(recipes) == []
 
     assert await fleet.ok("publish", str(sound)) == "published short_day, revision 1000, for all: 2 devices\n"
@@ -232,22 +235,20 @@ async def test_recipes_are_checked_and_published_to_all_or_some(fleet: Fleet):
     words = shlex.split(await fleet.ok("publish", str(sound), "--to", "Chamber 1", "--group", "school"))
     assert words[-2:] == ["2", "devices"]
     assert (await fleet.cloud.stored(recipes))[0]["growd_for"] == [one.id, "group:school"]
-    refused = await fleet.growd("publish", str(sound), "--to", "Chamber 3")
-    assert refused.exit_code == 1
-    assert "there is no device Chamber 3; did you mean" in refused.stderr
+    await fleet.refuses(
+        "publish", str(sound), "--to", "Chamber 3", says="there is no device Chamber 3; did you mean"
+    )
 
-    refused = await fleet.growd("publish", str(sound), "--group", "schol")
-    assert (refused.exit_code, "in the group schol; did you mean school?" in refused.stderr) == (1, True)
-    refused = await fleet.growd("publish", str(sound), "--group", "farm")
-    assert (refused.exit_code, "in the group farm; groups with devices: school" in refused.stderr) == (
-        1,
-        True,
+    await fleet.refuses(
+        "publish", str(sound), "--group", "schol", says="in the group schol; did you mean school?"
+    )
+    await fleet.refuses(
+        "publish", str(sound), "--group", "farm", says="in the group farm; groups with devices: school"
     )
     listed = await fleet.ok("recipes")
     assert listed == f"short_day, revision 1001, for {one.id}, group:school: 2 devices\n"
     await fleet.ok("revoke", "Chamber 1")
-    refused = await fleet.growd("publish", str(sound), "--to", "Chamber 1")
-    assert (refused.exit_code, "(Chamber 1) is revoked" in refused.stderr) == (1, True)
+    await fleet.refuses("publish", str(sound), "--to", "Chamber 1", says="(Chamber 1) is revoked")
     assert await fleet.ok("withdraw", "short_day") == "withdrew short_day\n"
     assert await fleet.ok("recipes") == "no recipe is published\n"
     assert "there is no recipe short_day" in (await fleet.growd("withdraw", "short_day")).stderr
@@ -308,8 +309,7 @@ async def test_no_account_but_that_of_a_reader_is_changed(fleet: Fleet):
     device, password = await fleet.cloud.device()
     for name, word in ((administrator, "is an administrator"), (device, "with the role reader alone")):
         for option in ("--again", "--remove"):
-            refused = await fleet.growd("reader", name, option)
-            assert (refused.exit_code, word in refused.stderr) == (1, True)
+            await fleet.refuses("reader", name, option, says=word)
     async with client_of(fleet.cloud.server.url, (device, password)) as couch:
         assert (await couch("GET", "/_session")).json["userCtx"]["roles"] == ["device"]
     refused = await fleet.growd("reader", administrator)
@@ -318,8 +318,7 @@ async def test_no_account_but_that_of_a_reader_is_changed(fleet: Fleet):
 
 async def test_a_reader_of_a_cloud_that_there_is_not_gets_no_account(fleet: Fleet):
     name = f"teacher_{PointMaker.new_device()}"
-    refused = await fleet.growd("reader", name, "--prefix", "typo_")
-    assert (refused.exit_code, "`growd cloud prepare` makes the databases" in refused.stderr) == (1, True)
+    await fleet.refuses("reader", name, "--prefix", "typo_", says="`growd cloud prepare` makes the databases")
     assert not await fleet.cloud.accounts.has_account(name)
 
 

@@ -310,17 +310,30 @@ def test_a_1_wire_bus_is_missed_by_its_sensors(tree, tmp_path, said):
     said({it.subject: it.text for it in findings(tree, file, ())}["1-wire"])
 
 
-def test_a_serial_port_without_a_console_is_well(tree, serial):
-    with_uart(tree)
-    assert problems(tree, serial) == []
-
-
-def test_a_console_on_the_port_of_a_sensor_is_a_failure(tree, serial):
-    with_uart(tree)
+def has_console(tree):
     tree.write("proc/cmdline", f"console=ttyS0,115200 {CMDLINE}")
-    assert problems(tree, serial) == [
-        ("failure", "/dev/serial0", "it is ttyS0, with the kernel's console on it")
-    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda _: None, []),
+        (has_console, [("failure", "/dev/serial0", "it is ttyS0, with the kernel's console on it")]),
+        (
+            lambda tree: tree.remove("dev/serial0"),
+            [("failure", "/dev/serial0", "there is no such port")],
+        ),
+        (
+            lambda tree: tree.program(50, "gpsd -n", "/dev/ttyS0"),
+            [("failure", "/dev/ttyS0", "gpsd -n has it open")],
+        ),
+    ],
+    ids=["well", "console", "missing", "program"],
+)
+def test_the_serial_port_of_a_sensor(tree, serial, change, expected):
+    with_uart(tree)
+    change(tree)
+    assert problems(tree, serial) == expected
 
 
 def test_a_login_on_the_port_of_a_sensor_is_a_failure(tree, serial, said):
@@ -331,24 +344,12 @@ def test_a_login_on_the_port_of_a_sensor_is_a_failure(tree, serial, said):
     assert finding.remedy == "sudo systemctl disable --now serial-getty@ttyS0"
 
 
-def test_a_missing_port_is_a_failure(tree, serial):
-    with_uart(tree)
-    tree.remove("dev/serial0")
-    assert problems(tree, serial) == [("failure", "/dev/serial0", "there is no such port")]
-
-
 def test_serial0_of_a_pi_5_is_the_debug_connector(tmp_path, serial, said):
     tree = PiTree(tmp_path / "5", "5")
     with_uart(tree, "dtparam=uart0=on")
     ((state, subject, text),) = problems(tree, serial)
     assert (state, subject) == ("failure", "/dev/serial0")
     said(text)
-
-
-def test_another_program_on_the_port_is_named_by_the_real_device(tree, serial):
-    with_uart(tree)
-    tree.program(50, "gpsd -n", "/dev/ttyS0")
-    assert problems(tree, serial) == [("failure", "/dev/ttyS0", "gpsd -n has it open")]
 
 
 def test_another_machine_is_checked_where_that_applies(tree):

@@ -5,6 +5,7 @@ The installed version stays as it is if any of this fails.
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from contextlib import suppress
@@ -22,7 +23,6 @@ from growd_machine.installation.versions import (
     CURRENT,
     PREVIOUS,
     VERSIONS,
-    free_bytes,
     linked,
     refuse_while_upgrading,
     size_of,
@@ -119,7 +119,7 @@ class Preparation:
             if folder.exists():
                 disk = folder.stat().st_dev
                 on_disks[disk] = on_disks.get(disk, 0) + needed
-                free = free_bytes(folder)
+                free = shutil.disk_usage(folder).free
                 if free < on_disks[disk]:
                     wanted = f"{on_disks[disk] / 1e6:.0f} MB"
                     raise InstallError(f"{folder} needs {wanted} of free space, and has {free / 1e6:.0f} MB")
