@@ -17,13 +17,14 @@ from blockbuster import blockbuster_ctx
 from hypothesis import settings
 
 from growd.runtime.simulated_clock import SimulatedLoop
+from support.daemon import Daemon, serving
 from support.leaks import Holdings, end_children
 from support.ports import held_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-pytest_plugins = ["support.database", "support.api_fixtures", "support.sentences"]
+pytest_plugins = ["support.database", "support.sentences"]
 
 # The same examples in each run, and no time limits: a run that fails shows a change, not chance or a busy
 # machine. `./test --hypothesis-profile search` looks for new examples.
@@ -140,6 +141,13 @@ def own_port() -> Iterator[int]:
     """A reserved port for a server of this test."""
     with held_port() as port:
         yield port
+
+
+@pytest_asyncio.fixture
+async def daemon() -> AsyncIterator[Daemon]:
+    """A daemon without hardware and database."""
+    async with serving() as running:
+        yield running
 
 
 @pytest.fixture(scope="session", autouse=True)

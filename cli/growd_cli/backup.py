@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,13 +16,13 @@ from growd.config.copies import named_files, without_secrets
 from growd.config.profiles import PROFILES, profile_path
 from growd.host.data_folder import StartError
 from growd.runtime.event_loop import run_on_loop
-from growd.runtime.files import EncodingError, read_text
+from growd.runtime.files import read_text
 from growd.store.errors import CouchUnavailableError, StoreError
 from growd_analysis.points.part_file import PartFile
 from growd_cli.chamber import ChamberPlace
 from growd_cli.client import NOT_REACHED
-from growd_cli.options import client_options, data_option, refuse, replace_part_option
-from growd_cli.terminal import echo_text
+from growd_cli.options import client_options, data_option, first_line, refuse, replace_part_option
+from growd_cli.terminal import echo_text, progress
 from growd_machine.backup.archive import ATTACHMENTS, BackupError, Manifest, reading
 from growd_machine.backup.files import SECRETS, CopiedConfiguration
 from growd_machine.backup.making import DATABASES, ORDER, Backup
@@ -31,7 +30,7 @@ from growd_machine.backup.sealing import opened
 from growd_machine.backup.state import device_of, left_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from growd_cli.options import DaemonOptions
 
@@ -90,14 +89,10 @@ def backup(
 
 
 def passphrase(file: Path | None, *, confirm: bool = False) -> str:
-    """From a file, else from GROWD_PASSPHRASE, else from a prompt. Raises `BackupError`."""
+    """From a file, else from GROWD_PASSPHRASE, else from a prompt. Raises `BackupError` and `UsageError`."""
     phrase = os.environ.get("GROWD_PASSPHRASE")
     if file is not None:
-        try:
-            phrase = read_text(file).partition("\n")[0]
-        except (OSError, EncodingError) as error:
-            why = error.strerror if isinstance(error, OSError) else str(error)
-            raise BackupError(f"--passphrase-file {file} can't be read: {why}") from None
+        phrase = first_line(file, "--passphrase-file")
     if phrase is None:
         if not sys.stdin.isatty():
             raise BackupError("no passphrase: use --passphrase-file FILE or GROWD_PASSPHRASE")
@@ -113,20 +108,6 @@ def checked(file: Path) -> Manifest:
     """The manifest of a file that was read whole, with a progress bar. Raises `BackupError`."""
     with reading(file) as archive, progress("checking", file.stat().st_size) as report:
         return archive.checked(report)
-
-
-@contextmanager
-def progress(label: str, length: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on standard error, if that is a terminal; called with what is done."""
-    is_hidden = not sys.stderr.isatty()
-    with click.progressbar(length=max(1, length), label=label, file=sys.stderr, hidden=is_hidden) as bar:
-
-        def report(done: int, total: int | None = None) -> None:
-            if total is not None:
-                bar.length = max(1, total)
-            bar.update(max(0, min(done, bar.length or 1) - bar.pos))
-
-        yield report
 
 
 def _back_up(chamber: ChamberPlace, path: Path, phrase: str | None, *, replace: bool) -> None:

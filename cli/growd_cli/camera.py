@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -16,16 +13,23 @@ from growd.bus.errors import counted
 from growd.runtime.text import moment
 from growd_camera.album import CameraPhoto
 from growd_camera.film import Film, FilmError
-from growd_cli.options import client_options, refuse, refuse_existing, replace_option
+from growd_cli.options import (
+    client_options,
+    environment_option,
+    output_option,
+    refuse,
+    refuse_existing,
+    replace_option,
+)
 from growd_cli.output import echo_lines, output_options, print_json, table, text_of
-from growd_cli.runs import environment_option
-from growd_cli.terminal import echo_text
-from growd_cli.times import FORMS, span_in, time_of, zone_of
+from growd_cli.terminal import echo_text, progress
+from growd_cli.times import FORMS, span_of, zone_of
 from growd_client.errors import NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import tzinfo
+    from pathlib import Path
 
     from growd_cli.options import DaemonOptions
     from growd_client.connection import DaemonClient
@@ -69,7 +73,7 @@ def take(*, daemon: DaemonOptions, environment: str | None, name: str, as_json: 
 
     Exit status: 0; 1 if the camera gave none; 3 if no daemon answers.
     """
-    where = environment or daemon.configuration().environment.id
+    where = daemon.environment(environment)
     with daemon.client(_TAKE_S) as client:
         try:
             reply = client.post("service", f"{where}/camera/{name}/take", {}, kind=dict[str, Any])
@@ -114,10 +118,10 @@ def list_command(
 
     Exit status: 0; 3 if no daemon answers.
     """
-    where = environment or daemon.configuration().environment.id
+    where = daemon.environment(environment)
     with daemon.client() as client:
         zone = zone_of(client)
-        span = span_in(lambda: zone, start, end, partial(time_of, client))
+        span = span_of(client, start, end)
         found = _listed(client, where, span, limit, camera=name or None, run=run or None)
     if as_json:
         print_json(msgspec.to_builtins(found))
@@ -128,15 +132,7 @@ def list_command(
 
 
 @camera.command()
-@click.option(
-    "-o",
-    "--output",
-    "path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
-    metavar="FILE",
-    help="Write the film to FILE (MP4).",
-)
+@output_option("Write the film to FILE (MP4).", required=True)
 @replace_option
 @camera_option
 @run_option
@@ -171,9 +167,9 @@ def film(
     answers.
     """
     refuse_existing(path, replace=replace)
-    where = environment or daemon.configuration().environment.id
+    where = daemon.environment(environment)
     with daemon.client() as client:
-        span = span_in(partial(zone_of, client), start, end, partial(time_of, client))
+        span = span_of(client, start, end)
         photos = [
             each
             for each in all_photos(client, where, span, camera=name or None, run=run or None)
@@ -197,13 +193,11 @@ def film(
 
 def _filmed(client: DaemonClient, photos: Sequence[CameraPhoto], path: Path, fps: float) -> int:
     """Make a film of the photos that are there; how many that are. Raises `FilmError`."""
-    with (
-        Film(path, fps) as made,
-        click.progressbar(photos, label="film", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar,
-    ):
-        for photo in bar:
+    with Film(path, fps) as made, progress("film", len(photos)) as report:
+        for number, photo in enumerate(photos, 1):
             with contextlib.suppress(NotFoundError):
                 made.add(client.page("photo", photo.id))
+            report(number)
     return made.frames
 
 

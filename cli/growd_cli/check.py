@@ -97,7 +97,7 @@ def check(
         report_pi(config, settings, root=root, data=data, as_json=as_json)
         return
     if tests:
-        where = environment or daemon.configuration().environment.id
+        where = daemon.environment(environment)
         sys.exit(0 if check_outputs(daemon, where, outputs, include, as_json=as_json) else 1)
     if as_json:
         raise click.UsageError("--json is for --pi and --outputs")

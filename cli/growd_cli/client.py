@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
 
 from growd_client.address import Address, address_from
-from growd_client.errors import NotAllowedError, NotReachedError, UsageError
+from growd_client.errors import NotAllowedError, NotReachedError, RefusedError, UsageError
 from growd_client.server import Hints
 
 if TYPE_CHECKING:
     from growd.config import Http
     from growd.config.web import Tls
+    from growd_client.connection import DaemonClient
     from growd_client.errors import GrowdError
 
 REFUSED: Final = 1
@@ -47,3 +49,11 @@ def address_of(http: Http, url: str | None, tls: Tls | None = None) -> Address:
         raise UsageError("[http] port is 0 (any free port): name the address that growd printed with --url")
     scheme = "https" if tls is not None and tls.certificate else "http"
     return Address(scheme, _EVERYWHERE.get(http.host, http.host), http.port, f"/_{http.name}")
+
+
+def ordered(client: DaemonClient, service: str, arguments: dict[str, Any]) -> str:
+    """Call a service; returns its message. Raises `GrowdError`, also if it refuses."""
+    answer = client.call(service, arguments, kind=dict[str, Any])
+    if not answer["success"]:
+        raise RefusedError(answer["message"], HTTPStatus.BAD_REQUEST)
+    return str(answer["message"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import time
 from contextlib import closing
@@ -18,10 +17,9 @@ from growd.runtime.event_loop import run_on_loop
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, StoreError
 from growd.wiring.files import trusting
-from growd_cli.backup import progress
 from growd_cli.cloud import refuse_couch_error, server_of, server_options
-from growd_cli.options import plain_errors, refuse
-from growd_cli.terminal import echo_text
+from growd_cli.options import plain_errors, refuse, require_package
+from growd_cli.terminal import echo_text, progress_of_parts
 from growd_cloud.export_state import ExportState
 from growd_cloud.months import Month
 
@@ -36,7 +34,6 @@ _MONTH: Final = re.compile(r"(20\d\d)-(0[1-9]|1[0-2])")
 _DENIED: Final = frozenset({401, 403})
 _RETRY_S: Final = 60.0
 _KINDS: Final = {False: ("points",), True: ("points", "events")}
-_STEPS: Final = 1_000  # of a progress bar
 
 
 def _month(_: click.Context, __: click.Parameter, text: str) -> Month:
@@ -97,8 +94,7 @@ def export(
     cloud; 2 for a usage error; 3 if the database does not answer (run the command again).
     """
     server = server_of(couchdb, credentials, prefix)
-    if importlib.util.find_spec("pyarrow") is None:
-        refuse("Parquet needs pyarrow: run pip install pyarrow in growd's environment")
+    require_package("pyarrow", "Parquet")
     with plain_errors():
         tls = trusting(f"--ca {ca}", ca) if ca else None
         try:
@@ -129,13 +125,13 @@ async def _run(
     connector = aiohttp.TCPConnector(ssl=tls or True)
     async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session:
         couch = Couch(session, server.url, credentials=server.credentials)
-        with progress("points", _STEPS) as bar:
+        with progress_of_parts("points") as bar:
             export = CloudExport(
                 couch,
                 state,
                 names=server.names,
                 now=time.time,
-                report=lambda part, _: bar(round(part * _STEPS)),
+                report=bar,
                 **options,
             )
             found = await export.round()

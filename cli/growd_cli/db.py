@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import sys
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -38,17 +34,24 @@ from growd_analysis.points.part_file import PartFile, StreamFile
 from growd_cli.client import NOT_REACHED
 from growd_cli.database_check import check_database
 from growd_cli.db_history import history
-from growd_cli.options import client_options, json_option, refuse, replace_part_option
+from growd_cli.options import (
+    client_options,
+    format_option,
+    json_option,
+    output_option,
+    refuse,
+    replace_part_option,
+    require_package,
+)
 from growd_cli.output import print_json, text_of
-from growd_cli.terminal import echo_text
-from growd_cli.times import FORMS, span_in, time_of, zone_of
+from growd_cli.terminal import echo_text, progress_of_parts
+from growd_cli.times import FORMS, span_in, span_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from pathlib import Path
 
     from growd_cli.options import DaemonOptions
-
-_STEPS: Final = 1_000  # of a progress bar
 
 
 @click.group()
@@ -61,15 +64,7 @@ db.add_command(history)
 
 
 @db.command()
-@click.option(
-    "-o",
-    "--output",
-    "path",
-    required=True,
-    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-    metavar="FILE",
-    help="Write to FILE; - is standard output (CSV only).",
-)
+@output_option("Write to FILE; - is standard output (CSV only).", required=True, allow_dash=True)
 @click.option(
     "--view",
     type=click.Choice(["by_variable", "by_timestamp"]),
@@ -91,18 +86,14 @@ db.add_command(history)
     is_flag=True,
     help="Include recipe_start and recipe_end (desired points with text); implied by --category all.",
 )
-@click.option(
-    "--start",
-    metavar="TIME",
-    help=f"Only points from TIME on: {FORMS}.",
-)
+@click.option("--start", metavar="TIME", help=f"Only points from TIME on: {FORMS}.")
 @click.option("--end", metavar="TIME", help="Only points up to TIME.")
 @click.option("--cols", metavar="A,B", help=f"Columns of FILE.  [default: {','.join(COLUMNS)}]")
 @click.option("--wide", is_flag=True, help="One column per variable, one row per time step.")
 @click.option(
     "--every", type=click.FloatRange(1), metavar="SECONDS", help="The time step of --wide.  [default: 60]"
 )
-@click.option("--format", "kind", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True)
+@format_option
 @replace_part_option
 @client_options
 def export(
@@ -137,8 +128,8 @@ def export(
     connection broke (run the command again).
     """
     _check(cols, every, category, kind, wide=wide, is_stream=str(path) == "-")
-    if kind == "parquet" and importlib.util.find_spec("pyarrow") is None:
-        refuse("Parquet needs pyarrow: run pip install pyarrow in growd's environment")
+    if kind == "parquet":
+        require_package("pyarrow", "Parquet")
     try:
         query = ExportQuery(
             "by_timestamp" if wide else view,
@@ -224,8 +215,8 @@ def _export(file: PartFile, source: PointSource, query: ExportQuery, kind: str, 
     if file.mark.rows:
         echo_text(f"growd: resuming behind row {file.mark.rows} of {file.part}", err=True)
     try:
-        with _progress() as report:
-            columns = run_on_loop(_read(file, source, query, kind, report))
+        with progress_of_parts("points") as show:
+            columns = run_on_loop(_read(file, source, query, kind, lambda done: show(done.part)))
     finally:
         file.save()
     if kind == "parquet":
@@ -268,40 +259,19 @@ def _carried_s(daemon: DaemonOptions) -> float:
     return 1.1 * max(store.rule_of(name).maximum_interval_s or 0.0 for name in ("", *store.variable))
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[Progress], None]]:
-    """A progress bar on standard error, if that is a terminal."""
-    with click.progressbar(
-        length=_STEPS,
-        label="points",
-        file=sys.stderr,
-        hidden=not sys.stderr.isatty(),
-    ) as bar:
-
-        def report(progress: Progress) -> None:
-            bar.update(max(0, round(progress.part * _STEPS) - bar.pos))
-
-        yield report
-
-
 def _span(daemon: DaemonOptions, start: str | None, end: str | None) -> tuple[float | None, float | None]:
     """--start and --end in UNIX seconds. Raises `GrowdError`."""
-    if _is_direct(daemon):
+    if daemon.is_direct():
         return span_in(daemon.configuration().environment.zone, start, end)
     with daemon.client() as client:
-        return span_in(partial(zone_of, client), start, end, partial(time_of, client))
+        return span_of(client, start, end)
 
 
 def _ask(daemon: DaemonOptions) -> None:
     """Raises `GrowdError` if no daemon answers, as all commands do."""
-    if not _is_direct(daemon):
+    if not daemon.is_direct():
         with daemon.client() as client:
             client.database("GET", "", kind=dict[str, Any])
-
-
-def _is_direct(daemon: DaemonOptions) -> bool:
-    """Whether points come from the configured CouchDB, and not through the running growd."""
-    return bool(daemon.configuration().couchdb.url) and daemon.url is None
 
 
 def _source(daemon: DaemonOptions) -> PointSource:
@@ -310,7 +280,7 @@ def _source(daemon: DaemonOptions) -> PointSource:
     couchdb = config.couchdb
     names = Databases.prefixed(couchdb.prefix)
     databases = names.points, names.events
-    if _is_direct(daemon):
+    if daemon.is_direct():
         login = read_credentials(couchdb.credentials_file)
         server = URL(couchdb.url).with_user(None) if login else URL(couchdb.url)
         return PointSource(server, *databases, config.http.name, login)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import csv
 import sys
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 import click
 
 from growd.runtime.text import columns
-from growd_cli.options import client_options, json_option
+from growd_cli.options import client_options, environment_option, json_option
 from growd_cli.output import echo_lines, number, print_json
-from growd_cli.times import FORMS, span_in, time_of, zone_of
+from growd_cli.times import FORMS, span_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +39,7 @@ _VALUES: Final = ("min", "mean", "max", "last", "count")
     show_default=True,
     help="The most buckets of a series.",
 )
-@click.option("--environment", metavar="ID", help="Use this environment.  [default: the first one]")
+@environment_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, a line for each bucket.")
 @json_option
 @client_options
@@ -69,9 +68,9 @@ def history(
         raise click.UsageError("--csv can't be used with --json")
     query: list[tuple[str, Any]] = [*(("variable", each) for each in variables), ("points", points)]
     query += [] if as_json else [("events", "false")]
-    place = environment or daemon.configuration().environment.id
+    place = daemon.environment(environment)
     with daemon.client() as client:
-        span = span_in(partial(zone_of, client), start, end, partial(time_of, client))
+        span = span_of(client, start, end)
         query += [(name, at) for name, at in zip(("start", "end"), span, strict=True) if at is not None]
         answer = client.get("history", place, kind=dict[str, Any], query=urlencode(query))
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import time
@@ -10,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 import msgspec
@@ -23,7 +22,7 @@ from growd_cli.chamber import client_of
 from growd_cli.client import NOT_ALLOWED, NOT_REACHED, REFUSED, WRONG_USAGE
 from growd_cli.cloud import prefix_option, refuse_receiver, server_of
 from growd_cli.names import did_you_mean
-from growd_cli.options import plain_errors, refuse
+from growd_cli.options import bundled, refuse
 from growd_client.trust import trusting
 from growd_cloud.accounts import Accounts
 from growd_cloud.devices import FleetRow
@@ -139,17 +138,7 @@ class CloudPlace:
 
 def cloud_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options for the cloud and the login, passed to the command as `place`."""
-
-    @functools.wraps(command)
-    def with_place(**given: Any) -> None:
-        own = {name: given.pop(name) for name in _NAMES}
-        with plain_errors():
-            command(place=_place(**own), **given)
-
-    optioned: Callable[..., None] = with_place
-    for option in reversed(_OPTIONS):
-        optioned = option(optioned)
-    return optioned
+    return bundled("place", _place, _NAMES, _OPTIONS)(command)
 
 
 def _place(couchdb: str, credentials: Path | None, ca: Path | None, prefix: str) -> CloudPlace:

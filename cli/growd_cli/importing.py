@@ -210,19 +210,14 @@ def _destination(daemon: DaemonOptions) -> tuple[AbstractAsyncContextManager[Cou
     """The configured CouchDB, else that of the running growd, and the names of its databases."""
     couchdb = daemon.configuration().couchdb
     names = Databases.prefixed(couchdb.prefix)
-    if _is_direct(daemon):
+    if daemon.is_direct():
         return client_of(couchdb.url, read_credentials(couchdb.credentials_file), None), names
     return front_door(daemon), names
 
 
-def _is_direct(daemon: DaemonOptions) -> bool:
-    """Whether documents go into the configured CouchDB, and not through the running growd."""
-    return bool(daemon.configuration().couchdb.url) and daemon.url is None
-
-
 def _keep_days(daemon: DaemonOptions) -> float:
     """That of the running growd if documents go through it, else of the configuration."""
-    if _is_direct(daemon):
+    if daemon.is_direct():
         return daemon.configuration().retention.keep_days
     return daemon.client().get("node", "retention", kind=_Node).retention.keep_days
 

@@ -27,26 +27,14 @@ _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 def _with(options: Sequence[InstallOption]) -> Callable[[Any], Any]:
     def decorate(function: Any) -> Any:
         for option in reversed(options):
+            settings: dict[str, Any] = {"metavar": option.metavar, "multiple": option.is_repeatable}
             if option.metavar is None:
-                add = click.option(option.flag, option.name, is_flag=True, help=option.help)
+                settings = {"is_flag": True}
             elif option.name == "root":
-                add = click.option(
-                    option.flag,
-                    option.name,
-                    type=_FOLDER,
-                    default=Path("/"),
-                    metavar=option.metavar,
-                    help=option.help,
-                )
-            else:
-                add = click.option(
-                    option.flag,
-                    option.name,
-                    metavar=option.metavar,
-                    help=option.help,
-                    hidden=option.is_hidden,
-                    multiple=option.is_repeatable,
-                )
+                settings |= {"type": _FOLDER, "default": Path("/")}
+            add = click.option(
+                option.flag, option.name, help=option.help, hidden=option.is_hidden, **settings
+            )
             function = add(function)
         return function
 

@@ -14,11 +14,10 @@ import msgspec
 
 from growd.runtime.text import moment, on_one_line, printable
 from growd.variables import SHORT_NAMES, VARIABLES
-from growd_cli.options import client_options
+from growd_cli.options import client_options, environment_option
 from growd_cli.output import echo_lines, number, output_options, print_json, text_of
-from growd_cli.runs import environment_option
 from growd_cli.terminal import echo_text
-from growd_cli.times import FORMS, span_in, time_of, unix_time_in, zone_of
+from growd_cli.times import FORMS, span_of, time_of, unix_time_in, zone_of
 from growd_client.methods import ClientMethods
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def add(
     time zone of the chamber unless it names its own. growd removes the place and other metadata from photos.
     A correction replaces the text in lists; the old one stays visible.
     """
-    where = environment or daemon.configuration().environment.id
+    where = daemon.environment(environment)
     values = dict(map(_measurement, measured))
     with daemon.client() as client:
         when = (
@@ -134,10 +133,10 @@ def list_command(
     Exit status: 0; 1 if entries of the database are missing because it does not answer; 3 if no daemon
     answers.
     """
-    where = environment or daemon.configuration().environment.id
+    where = daemon.environment(environment)
     with daemon.client() as client:
         zone = zone_of(client)
-        begin, until = span_in(lambda: zone, start, end, partial(time_of, client))
+        begin, until = span_of(client, start, end)
         found = client.send(
             ClientMethods.journal(client, where, start=begin, end=until, search=search, limit=limit)
         )

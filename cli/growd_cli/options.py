@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import sys
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from growd_client.trust import trusting, trusting_only
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from growd.config import Config
     from growd_client.address import Address
@@ -97,6 +98,9 @@ data_option = click.option(
 environment_option = click.option(
     "--environment", metavar="ID", help="Use this environment.  [default: the first one]"
 )
+format_option = click.option(
+    "--format", "kind", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 replace_option = click.option("--replace", is_flag=True, help="Replace FILE if it exists.")
 replace_part_option = click.option(
@@ -109,6 +113,36 @@ def refuse_existing(path: Path | None, *, replace: bool) -> None:
     """End the program if an output file exists and may not be replaced."""
     if path is not None and path.is_file() and not replace:
         refuse(exists_already(path))
+
+
+def output_option(
+    help_text: str, *, required: bool = False, allow_dash: bool = False
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """`-o` and `--output`; the parameter `path` is a file or None."""
+    return click.option(
+        "-o",
+        "--output",
+        "path",
+        type=click.Path(path_type=Path, dir_okay=False, allow_dash=allow_dash),
+        required=required,
+        metavar="FILE",
+        help=help_text,
+    )
+
+
+def require_package(name: str, what: str) -> None:
+    """End the program if an optional package is missing."""
+    if importlib.util.find_spec(name) is None:
+        refuse(f"{what} needs {name}: run pip install {name} in growd's environment")
+
+
+def write_page(path: Path, page: bytes) -> None:
+    """Write a page to a file, or end the program."""
+    try:
+        path.write_bytes(page)
+    except OSError as error:
+        refuse(f"{path} can't be written: {error.strerror}")
+    echo_text(f"growd: {path} has {len(page) / 1000:.0f} kB", err=True)
 
 
 def hardware_of(config: Config) -> str:
@@ -131,6 +165,14 @@ class DaemonOptions(msgspec.Struct, frozen=True):
     def configuration(self) -> Config:
         """Raises `ConfigError`."""
         return load(self.config, self.settings)
+
+    def environment(self, named: str | None) -> str:
+        """The named environment, else the first one. Raises `ConfigError`."""
+        return named or self.configuration().environment.id
+
+    def is_direct(self) -> bool:
+        """Whether data goes to the configured CouchDB, not through growd. Raises `ConfigError`."""
+        return self.url is None and bool(self.configuration().couchdb.url)
 
     def address(self) -> Address:
         """Raises `ConfigError` and `UsageError`."""
@@ -168,7 +210,7 @@ class DaemonOptions(msgspec.Struct, frozen=True):
 
     def _password(self, user: str) -> str:
         if self.password_file is not None:
-            return _first_line(self.password_file)
+            return first_line(self.password_file, "--password-file")
         if (password := os.environ.get("GROWD_PASSWORD")) is not None:
             return password
         if not (self.may_ask and sys.stdin.isatty()):
@@ -179,12 +221,13 @@ class DaemonOptions(msgspec.Struct, frozen=True):
         return str(password)
 
 
-def _first_line(file: Path) -> str:
+def first_line(file: Path, option: str) -> str:
+    """The first line of the file of an option. Raises `UsageError`."""
     try:
         return read_text(file).partition("\n")[0]
     except (OSError, EncodingError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"--password-file {file} can't be read: {why}") from None
+        raise UsageError(f"{option} {file} can't be read: {why}") from None
 
 
 _CLIENT_OPTIONS: Final = (
@@ -218,19 +261,29 @@ _CLIENT_OPTIONS: Final = (
 _NAMES: Final = ("config", "settings", "url", "user", "password_file", "ca", "insecure")
 
 
+def bundled(
+    parameter: str, make: Callable[..., object], names: Sequence[str], options: Sequence[Callable[..., Any]]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Options with these names, passed to the command as one object that `make` makes; see `plain_errors`."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def with_object(**given: Any) -> None:
+            own = {name: given.pop(name) for name in names}
+            with plain_errors():
+                command(**{parameter: make(**own)}, **given)
+
+        optioned: Callable[..., None] = with_object
+        for option in reversed(options):
+            optioned = option(optioned)
+        return optioned
+
+    return decorate
+
+
 def client_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options for the daemon and the login, passed to the command as `daemon`; see `plain_errors`."""
-
-    @functools.wraps(command)
-    def with_daemon(**given: Any) -> None:
-        daemon = DaemonOptions(**{name: given.pop(name) for name in _NAMES})
-        with plain_errors():
-            command(daemon=daemon, **given)
-
-    optioned: Callable[..., None] = with_daemon
-    for option in reversed(_CLIENT_OPTIONS):
-        optioned = option(optioned)
-    return optioned
+    return bundled("daemon", DaemonOptions, _NAMES, _CLIENT_OPTIONS)(command)
 
 
 @contextmanager

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from growd_cli.client import ordered
 from growd_cli.output import echo_lines, print_json, table
 from growd_cli.terminal import echo_text
-from growd_client.errors import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +46,8 @@ def check_outputs(
     Ctrl-C stops the test. Raises `GrowdError` and `ConfigError`.
     """
     with daemon.client() as client:
-        _begin(client, environment, names, include)
+        wanted = {"outputs": [*names], "include": [*include]}
+        ordered(client, f"{environment}/self_test/begin", wanted)
         try:
             report = _followed(client, environment)
         except KeyboardInterrupt:
@@ -60,13 +60,6 @@ def check_outputs(
         echo_lines(table(("OUTPUT", "RESULT", "REASON"), rows))
         echo_text(report.message)
     return report.state == "done" and all(each.outcome != "failed" for each in report.results)
-
-
-def _begin(client: DaemonClient, environment: str, names: Sequence[str], include: Sequence[str]) -> None:
-    arguments = {"outputs": [*names], "include": [*include]}
-    answer = client.call(f"{environment}/self_test/begin", arguments, kind=dict[str, Any])
-    if not answer["success"]:
-        raise RefusedError(answer["message"], HTTPStatus.BAD_REQUEST)
 
 
 def _followed(client: DaemonClient, environment: str) -> _Report:

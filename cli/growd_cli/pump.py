@@ -11,9 +11,9 @@ import click
 import msgspec
 
 from growd.runtime.text import moment
-from growd_cli.options import client_options
+from growd_cli.client import ordered
+from growd_cli.options import client_options, environment_option
 from growd_cli.output import echo_lines, number, output_options, print_json, table, text_of
-from growd_cli.runs import environment_option
 from growd_cli.terminal import echo_text
 from growd_cli.times import zone_of
 from growd_client.errors import GrowdError, RefusedError
@@ -71,7 +71,7 @@ def pump() -> None:
 @client_options
 def list_command(*, daemon: DaemonOptions, environment: str | None, as_json: bool) -> None:
     """List the dosing pumps: flow and dead time in force, and their last calibration."""
-    where = environment or daemon.configuration().environment.id
+    where = daemon.environment(environment)
     with daemon.client() as client:
         found, zone = _node(client, where).pumps, zone_of(client)
     if as_json:
@@ -98,7 +98,7 @@ def calibrate(*, daemon: DaemonOptions, environment: str | None, name: str) -> N
     does growd after a quarter of an hour without an answer.
     """
     with daemon.client() as client:
-        guide = _Guide(client, environment or daemon.configuration().environment.id)
+        guide = _Guide(client, daemon.environment(environment))
         guide.call("begin", pump=name)
         try:
             guide.run()
@@ -115,7 +115,7 @@ def calibrate(*, daemon: DaemonOptions, environment: str | None, name: str) -> N
 def cancel(*, daemon: DaemonOptions, environment: str | None, name: str) -> None:
     """End the calibration of the dosing pump NAME, here or elsewhere, without a change."""
     with daemon.client() as client:
-        guide = _Guide(client, environment or daemon.configuration().environment.id)
+        guide = _Guide(client, daemon.environment(environment))
         if guide.session().pump != name:
             raise RefusedError(f"no calibration of {name} is open", HTTPStatus.BAD_REQUEST)
         echo_text(f"growd: {guide.call('cancel')}", err=True)
@@ -130,11 +130,7 @@ class _Guide:
 
     def call(self, step: str, **arguments: Any) -> str:
         """Call a service of the session; returns its sentence. Raises `GrowdError`."""
-        name = f"{self._environment}/pump_calibration/{step}"
-        answer = self._client.call(name, arguments, kind=dict[str, Any])
-        if not answer["success"]:
-            raise RefusedError(answer["message"], HTTPStatus.BAD_REQUEST)
-        return str(answer["message"])
+        return ordered(self._client, f"{self._environment}/pump_calibration/{step}", arguments)
 
     def session(self) -> _Session:
         """The open session. Raises `GrowdError` if there is none."""

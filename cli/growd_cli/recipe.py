@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import getpass
-import importlib.util
 import json
 import os
 import sys
@@ -35,9 +34,11 @@ from growd_cli.options import (
     client_options,
     environment_option,
     json_option,
+    output_option,
     refuse,
     refuse_existing,
     replace_option,
+    require_package,
 )
 from growd_cli.output import echo_lines, output_options, print_json, print_result, table
 from growd_cli.recipe_plan import coming_of, draw, lasting, position_of, table_of
@@ -200,17 +201,14 @@ def show(*, what: str, as_json: bool, **where: Any) -> None:
 
 @recipe.command()
 @_common
-@click.option(
-    "-o", "--output", "path", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE"
-)
+@output_option("Write the picture to FILE.", required=True)
 @replace_option
 def plot(*, what: str, path: Path, replace: bool, **where: Any) -> None:
     """Draw all set points of a recipe over time.
 
     FILE is a picture: .png, .svg or .pdf, with a panel for each variable and the names of the phases.
     """
-    if importlib.util.find_spec("matplotlib") is None:
-        refuse("a picture needs matplotlib: run pip install matplotlib in growd's environment")
+    require_package("matplotlib", "a picture")
     refuse_existing(path, replace=replace)
     asked = _Asked(what, **where)
     plan = asked.plan()
@@ -236,7 +234,7 @@ def schema(*, name: str) -> None:
 @client_options
 def list_command(*, daemon: DaemonOptions, environment: str | None, as_json: bool) -> None:
     """List the recipes in the database, which one runs, and which ones are in conflict."""
-    where = _environment_of(daemon, environment)
+    where = daemon.environment(environment)
     with daemon.client() as client:
         path = f"{_database(daemon)}/_all_docs?include_docs=true&conflicts=true"
         rows = client.database("GET", path, kind=_Rows).rows
@@ -273,7 +271,7 @@ def put(*, daemon: DaemonOptions, file: Path, environment: str | None) -> None:
     if wrong:
         refuse(f"{file} was not stored: it has {counted(len(wrong), 'error')}")
     recipe_id = str(document.get("_id", file.stem))
-    service = f"{_environment_of(daemon, environment)}/check_recipe"
+    service = f"{daemon.environment(environment)}/check_recipe"
     with daemon.client() as client:
         path = f"{_database(daemon)}/{quote(recipe_id, safe='')}"
         replaced = _stored(client, path) or {}
@@ -421,7 +419,7 @@ class _Asked:
         self._file = Path(what) if what.endswith(".json") or os.path.isfile(what) else None  # noqa: PTH113
         self._daemon = daemon
         self._config = daemon.configuration()
-        self._environment = _environment_of(daemon, environment)
+        self._environment = daemon.environment(environment)
 
     def findings(self) -> tuple[list[RecipeFinding], str]:
         """The findings, and for which chamber it was checked."""
@@ -486,16 +484,11 @@ class _Asked:
 def _call(daemon: DaemonOptions, environment: str | None, service: str, **arguments: Any) -> None:
     """Call a service of the recipe runner, and print its message."""
     with daemon.client() as client:
-        name = f"{_environment_of(daemon, environment)}/{service}"
+        name = f"{daemon.environment(environment)}/{service}"
         answer = client.call(name, {**arguments, "by": getpass.getuser()}, kind=_Answer)
     if not answer.success:
         refuse(_with_similar_ids(answer.message, arguments.get("recipe_id", ""), daemon))
     echo_text(f"growd: {answer.message}", err=True)
-
-
-def _environment_of(daemon: DaemonOptions, named: str | None) -> str:
-    """The named environment, else the first of the configuration."""
-    return named or daemon.configuration().environment.id
 
 
 def _database(daemon: DaemonOptions) -> str:

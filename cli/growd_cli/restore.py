@@ -12,12 +12,12 @@ from growd.config import ConfigError
 from growd.host.data_folder import StartError, running_in
 from growd.runtime.event_loop import run_on_loop
 from growd.store.errors import CouchUnavailableError, StoreError
-from growd_cli.backup import checked, passphrase, passphrase_option, progress
+from growd_cli.backup import checked, passphrase, passphrase_option
 from growd_cli.chamber import ChamberPlace
 from growd_cli.client import NOT_REACHED
 from growd_cli.options import DaemonOptions, config_option, data_option, plain_errors, refuse, set_option
 from growd_cli.setup_pi import INSTALLED
-from growd_cli.terminal import echo_text
+from growd_cli.terminal import echo_text, progress
 from growd_machine.backup.archive import BackupError, Manifest, reading
 from growd_machine.backup.files import SECRETS, RestoredFiles
 from growd_machine.backup.making import DATABASES, ORDER

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,32 +18,31 @@ from growd_analysis.runs.run_export import Counts, RunExport
 from growd_analysis.runs.run_zip import RunZip
 from growd_cli.camera import all_photos
 from growd_cli.client import HINTS, NOT_REACHED
-from growd_cli.options import client_options, refuse, replace_option
-from growd_cli.terminal import echo_text
+from growd_cli.options import (
+    client_options,
+    format_option,
+    output_option,
+    refuse,
+    replace_option,
+    require_package,
+)
+from growd_cli.terminal import echo_text, progress_of_parts
 from growd_client.connection import DaemonClient
 from growd_client.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from growd_camera.album import CameraPhoto
     from growd_cli.options import DaemonOptions
 
 ANSWER_S: Final = 60.0  # for the record, which may have megabytes
-_STEPS: Final = 1_000  # of a progress bar
 
 
 @click.command()
 @click.argument("run_id", metavar="ID")
-@click.option(
-    "-o",
-    "--output",
-    "path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write to FILE.  [default: run-ID.zip]",
-)
-@click.option("--format", "kind", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True)
+@output_option("Write to FILE.  [default: run-ID.zip]")
+@format_option
 @replace_option
 @client_options
 def export(*, daemon: DaemonOptions, run_id: str, path: Path | None, kind: str, replace: bool) -> None:
@@ -63,8 +59,8 @@ def export(*, daemon: DaemonOptions, run_id: str, path: Path | None, kind: str, 
     Exit status: 0 if FILE is complete; 1 if it can't be written, if it exists, or for an unknown run; 2 for
     a usage error; 3 if growd or the database does not answer.
     """
-    if kind == "parquet" and importlib.util.find_spec("pyarrow") is None:
-        refuse("Parquet needs pyarrow: run pip install pyarrow in growd's environment")
+    if kind == "parquet":
+        require_package("pyarrow", "Parquet")
     address = daemon.address()
     login, tls = daemon.login(address), daemon.tls(address)
     with DaemonClient(address, login, tls, ANSWER_S, HINTS) as client:
@@ -83,7 +79,7 @@ def export(*, daemon: DaemonOptions, run_id: str, path: Path | None, kind: str, 
     short = described["short_id"]
     path = path or Path(f"run-{short}.zip")
     try:
-        with RunZip(path, f"run-{short}", replace=replace) as file, _progress() as report:
+        with RunZip(path, f"run-{short}", replace=replace) as file, progress_of_parts("run") as report:
             counts = run_on_loop(
                 _write(source, file, described, photos, kind=kind, scratch=path.parent, report=report)
             )
@@ -121,11 +117,3 @@ def _photos(client: DaemonClient, run: dict[str, Any]) -> list[CameraPhoto]:
         return [*all_photos(client, run["environment"], run=run["_id"])][::-1]
     except NotFoundError:
         return []
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[float], None]]:
-    """A progress bar on standard error, if that is a terminal."""
-    is_hidden = not sys.stderr.isatty()
-    with click.progressbar(length=_STEPS, label="run", file=sys.stderr, hidden=is_hidden) as bar:
-        yield lambda part: bar.update(max(0, round(part * _STEPS) - bar.pos))

@@ -14,9 +14,8 @@ from growd.runs.figures import RunFigures
 from growd.variable_names import LANGUAGES
 from growd_analysis.reports.language import Language
 from growd_analysis.reports.rows import MOST_RUNS, figure_rows
-from growd_cli.options import client_options, refuse, refuse_existing, replace_option
+from growd_cli.options import client_options, output_option, refuse_existing, replace_option, write_page
 from growd_cli.output import echo_lines, table
-from growd_cli.terminal import echo_text
 from growd_cli.times import zone_of
 
 if TYPE_CHECKING:
@@ -30,19 +29,11 @@ REPORT_S = 75.0
 lang_option = click.option(
     "--lang", type=click.Choice(LANGUAGES), default="en", show_default=True, help="The language of the page."
 )
-_output = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command()
 @click.argument("run_id", metavar="ID")
-@click.option(
-    "-o",
-    "--output",
-    "path",
-    type=_output,
-    metavar="FILE",
-    help="Write to FILE.  [default: RECIPE-DATE.html]",
-)
+@output_option("Write to FILE.  [default: RECIPE-DATE.html]")
 @replace_option
 @lang_option
 @client_options
@@ -61,19 +52,12 @@ def report(*, daemon: DaemonOptions, run_id: str, path: Path | None, replace: bo
             path = _default_path(run, zone_of(client))
             refuse_existing(path, replace=replace)
         page = client.page("report", run_id, query=f"lang={lang}")
-    _write(path, page)
+    write_page(path, page)
 
 
 @click.command()
 @click.argument("run_ids", metavar="ID ID [ID...]", nargs=-1, required=True)
-@click.option(
-    "-o",
-    "--output",
-    "path",
-    type=_output,
-    metavar="FILE",
-    help="Also write a page with the runs on one axis to FILE.",
-)
+@output_option("Also write a page with the runs on one axis to FILE.")
 @replace_option
 @lang_option
 @client_options
@@ -100,7 +84,7 @@ def compare(
         language = Language(lang, zone_of(client))
     echo_lines(_table(run_ids, figures, language))
     if path is not None and page is not None:
-        _write(path, page)
+        write_page(path, page)
 
 
 def _table(run_ids: tuple[str, ...], figures: list[RunFigures], language: Language) -> list[str]:
@@ -121,11 +105,3 @@ def _default_path(run: dict[str, Any], zone: tzinfo | None) -> Path:
     """A file in this folder, named after the recipe and the day of the start."""
     name = re.sub(r"[^\w.-]+", "-", str(run.get("recipe_id", "run"))).strip(".-") or "run"
     return Path(f"{name[:80]}-{datetime.fromtimestamp(run['started'], zone).strftime('%Y-%m-%d')}.html")
-
-
-def _write(path: Path, page: bytes) -> None:
-    try:
-        path.write_bytes(page)
-    except OSError as error:
-        refuse(f"{path} can't be written: {error.strerror}")
-    echo_text(f"growd: {path} has {len(page) / 1000:.0f} kB", err=True)

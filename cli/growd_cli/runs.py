@@ -9,7 +9,7 @@ import msgspec
 
 from growd.runs.archive import short_id
 from growd.runtime.text import aligned, duration, moment
-from growd_cli.options import client_options
+from growd_cli.options import client_options, environment_option
 from growd_cli.output import HEADING, number, output_options, print_result, table, tree
 from growd_cli.terminal import echo_text
 from growd_cli.times import zone_of
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from growd_cli.options import DaemonOptions
-
-environment_option = click.option(
-    "--environment", metavar="ID", help="Use this environment.  [default: the first one]"
-)
 
 
 class Listed(msgspec.Struct):
@@ -72,7 +68,7 @@ def list_command(*, daemon: DaemonOptions, environment: str | None, limit: int, 
     The first column is the short form of the id, which the other commands accept. The number behind a recipe
     is its revision at the start. Times are in the time zone of the chamber.
     """
-    where = environment or daemon.configuration().environment.id
+    where = daemon.environment(environment)
     with daemon.client() as client:
         answer = client.get("runs", where, kind=_Answer, query=f"limit={limit}")
         zone = zone_of(client)

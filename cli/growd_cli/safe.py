@@ -6,7 +6,7 @@ import getpass
 import logging
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.core import ParameterSource
@@ -16,6 +16,7 @@ from growd.config.outputs import OwnOutput
 from growd.host.data_folder import running_in
 from growd.host.hold import MOST_CHARACTERS, Hold, Holder, read_holds, release_hold, save_hold
 from growd.wiring.rest import make_others_safe, make_safe
+from growd_cli.client import ordered
 from growd_cli.options import client_options, data_option, refuse
 from growd_cli.terminal import echo_text
 from growd_client.errors import NotReachedError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from growd.config import Config
     from growd.wiring.rest import Outcome
-    from growd_cli.options import DaemonOptions
+from growd_cli.options import DaemonOptions
 
 _TIMEOUT_S: Final = 20.0  # the answer waits for outputs and disk
 
@@ -73,12 +74,9 @@ def _ask(daemon: DaemonOptions, reason: str | None) -> str | None:
     service, arguments = ("hold/release", {}) if reason is None else ("hold/set", {"reason": reason})
     try:
         with daemon.client(_TIMEOUT_S) as client:
-            answer = client.call(service, arguments, kind=dict[str, Any])
+            echo_text(ordered(client, service, arguments))
     except NotReachedError as error:
         return str(error)
-    if not answer["success"]:
-        refuse(answer["message"])
-    echo_text(answer["message"])
     return None
 
 

@@ -40,6 +40,7 @@ from growd_cli.options import (
     refuse_existing,
     replace_option,
     set_option,
+    write_page,
 )
 from growd_cli.output import echo_lines, output_options, print_json
 from growd_cli.recipe import echo_findings, read_file
@@ -139,7 +140,7 @@ def simulate(
         if table is not None:
             _write_table(ran, table)
         if page is not None:
-            _write_page(ran, page, lang)
+            write_page(page, asyncio.run(ran.report(lang)))
         summary = summary_of(ran)
         if as_json:
             print_json({"summary": msgspec.to_builtins(summary)}, on_one_line=True)
@@ -290,12 +291,3 @@ def _write_table(ran: SimulatedRun, path: Path) -> None:
     except (OSError, StoreError) as error:
         refuse(f"{path} can't be written: {error.strerror if isinstance(error, OSError) else error}")
     echo_text(f"growd: {counted(number, 'point')} in {path}", err=True)
-
-
-def _write_page(ran: SimulatedRun, path: Path, language: str) -> None:
-    page = asyncio.run(ran.report(language))
-    try:
-        path.write_bytes(page)
-    except OSError as error:
-        refuse(f"{path} can't be written: {error.strerror}")
-    echo_text(f"growd: {path} has {len(page) / 1000:.0f} kB", err=True)

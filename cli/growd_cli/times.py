@@ -7,6 +7,7 @@ import re
 import time
 from contextlib import suppress
 from datetime import datetime, timedelta, tzinfo
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -82,6 +83,11 @@ def span_in(
     if begin is not None and until is not None and begin > until:
         raise click.UsageError("--start must not be after --end")
     return begin, until
+
+
+def span_of(client: DaemonClient, start: str | None, end: str | None) -> tuple[float | None, float | None]:
+    """As `span_in`, by the time zone and the clock of the daemon. Raises `GrowdError`."""
+    return span_in(partial(zone_of, client), start, end, partial(time_of, client))
 
 
 def _seconds(zone: Callable[[], tzinfo | None], text: str, now: float, after: float) -> float:

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
 from growd_cli.arguments import fields_of, in_order
 from growd_cli.names import add_look_ups, look_up, name_argument
 from growd_cli.options import client_options
 from growd_cli.output import echo_lines, number, output_options, print_json, quality, safe_json, tree
-from growd_cli.stream import document, follow, notify
+from growd_cli.terminal import echo_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
     from growd_cli.arguments import FieldInfo
     from growd_cli.options import DaemonOptions
     from growd_client.answers import TopicMessage
+    from growd_client.connection import DaemonClient
+    from growd_client.following import StreamEvent
 
+_RETRY_S: Final = 0.5
+_LONGEST_S: Final = 2.0
+_HEARTBEAT_S: Final = 10.0
 SILENT_S: Final = 3.0  # `growd topic echo` then says that it waits
 _IN_UNITS: Final = ("raw", "measured", "desired")  # topics whose values are in the unit of the variable
 
@@ -48,10 +54,10 @@ def echo(*, daemon: DaemonOptions, name: str, count: int | None, as_json: bool) 
         look_up(client, "topic", name, kind=dict[str, Any])
         fields = [] if as_json else fields_of(client, "topic", name)
         with _noting_silence(name) as heard:
-            for seen, message in enumerate(follow(client, name), 1):
+            for seen, message in enumerate(_follow(client, name), 1):
                 heard()
                 echo_lines(
-                    [safe_json(document(message).decode())] if as_json else _lines_of(name, message, fields)
+                    [safe_json(_document(message).decode())] if as_json else _lines_of(name, message, fields)
                 )
                 if seen == count:
                     return
@@ -61,7 +67,7 @@ def echo(*, daemon: DaemonOptions, name: str, count: int | None, as_json: bool) 
 def _noting_silence(name: str) -> Iterator[Callable[[], None]]:
     """Print a line on standard error unless the body soon calls what it gets."""
     sentence = f"no message on {name} yet; waiting for the first one (Ctrl-C ends)"
-    timer = threading.Timer(SILENT_S, lambda: notify(sentence))
+    timer = threading.Timer(SILENT_S, lambda: _notify(sentence))
     timer.daemon = True
     timer.start()
     try:
@@ -105,7 +111,7 @@ def pub(*, daemon: DaemonOptions, name: str, values: tuple[str, ...], as_json: b
     if as_json:
         print_json(answer)
     elif "hint" in answer:
-        notify(answer["hint"])
+        _notify(answer["hint"])
 
 
 @topic.command()
@@ -123,4 +129,37 @@ def release(*, daemon: DaemonOptions, name: str) -> None:
         look_up(client, "topic", name, kind=dict[str, Any])
         answer = client.post("topic", name, [None], kind=dict[str, Any])
     if "hint" in answer:
-        notify(answer["hint"])
+        _notify(answer["hint"])
+
+
+def _follow(client: DaemonClient, topic: str) -> Iterator[TopicMessage]:
+    """Each message, the latest one first. Endless.
+
+    Reconnects with one message on standard error. Raises `GrowdError` if the first connection fails, or a
+    later one is refused permanently.
+    """
+    from growd_client.blocking import messages_of  # noqa: PLC0415  other commands need none of this
+    from growd_client.following import Disconnected, Dropped, Following  # noqa: PLC0415
+    from growd_client.pauses import Pauses  # noqa: PLC0415
+
+    def report(event: StreamEvent) -> None:
+        if isinstance(event, Dropped):
+            _notify(f"dropped {event.count} messages of {topic}: they were read too slowly")
+        elif isinstance(event, Disconnected):
+            _notify(f"lost the connection to growd at {client.address}; reconnecting")
+        else:
+            _notify("reconnected")
+
+    pauses = Pauses(_RETRY_S, _LONGEST_S)
+    return messages_of(client, Following([topic], 0.0, _HEARTBEAT_S, pauses, report, latest=True))
+
+
+def _document(message: TopicMessage) -> bytes:
+    """A message as one line of JSON, as `topic_stream` sends it."""
+    members = ("value", "time", "quality", "node", "number")
+    return msgspec.json.encode({name: getattr(message, name) for name in members})
+
+
+def _notify(sentence: str) -> None:
+    """Print a message on standard error."""
+    echo_text(f"growd: {sentence}", err=True)

@@ -96,34 +96,23 @@ class Accounts:
             raise CouchConflictError(invitation.id)
         password = secrets.token_urlsafe(24)
         await self._write_account(request.device, password, is_new=is_new)
-        await self._change_device(request.device, request)
+        await self._change_device(request.device, _enroll(request, self.time()))
         return password
 
     async def revoke(self, device: str) -> bool:
         """Delete the account of a device and mark its document; whether there was an account."""
-        account_id, had_account = _account_id(device), False
-        for _ in range(_TRIES):  # CouchDB may write a new hash of the password at the same moment
-            account = await self.couch.get(_USERS, account_id)
-            if account is None:
-                break
-            had_account = True
-            deletion = {"_id": account_id, "_rev": account["_rev"], "_deleted": True}
-            if await self.couch.put(_USERS, deletion) is not None:
-                break
-        else:
-            raise CouchConflictError(account_id)
-        await self._change_device(device, None)
+        had_account = await self._change_account(device, lambda _: {"_deleted": True})
+        await self._change_device(device, _revoke(self.time()))
         return had_account
 
     async def rename(self, device: str, name: str | None, group: str | None) -> None:
         """Change the name or the group of a device, or both; None keeps it."""
-        for _ in range(_TRIES):
-            document = await self.device(device) or DeviceDocument(device_document_id(device), device)
+
+        def change(document: DeviceDocument) -> None:
             document.name = document.name if name is None else name
             document.group = document.group if group is None else group
-            if await self.couch.put(self.names.devices, _document(document)) is not None:
-                return
-        raise CouchConflictError(device_document_id(device))
+
+        await self._change_device(device, change)
 
     async def add_reader(self, name: str, password: str) -> bool:
         """Make an account that reads the fleet and its points; False if there is one of this name."""
@@ -132,15 +121,14 @@ class Accounts:
 
     async def change_reader(self, name: str, password: str | None) -> bool:
         """Give a reader another password, or end the login; False if there is no account of a mere reader."""
-        for _ in range(_TRIES):  # CouchDB may write a new hash of the password at the same moment
-            present = await self.couch.get(_USERS, _account_id(name))
-            if present is None or present["roles"] != [READER]:
-                return False
+
+        def changed(present: dict[str, Any]) -> dict[str, Any] | None:
+            if present["roles"] != [READER]:
+                return None
             change = {"_deleted": True} if password is None else {"password": password}
-            account = {"name": name, "roles": [READER], "type": "user", **change}
-            if await self.couch.put(_USERS, {"_id": present["_id"], "_rev": present["_rev"], **account}):
-                return True
-        raise CouchConflictError(_account_id(name))
+            return {"name": name, "roles": [READER], "type": "user", **change}
+
+        return await self._change_account(name, changed)
 
     async def is_administrator(self, name: str) -> bool:
         """Whether CouchDB's settings have an administrator of this name; its password is there."""
@@ -203,20 +191,44 @@ class Accounts:
         if await self.couch.put(_USERS, account) is None:
             raise CouchConflictError(account["_id"])
 
-    async def _change_device(self, device: str, request: EnrolmentRequest | None) -> None:
-        """Note the enrolment, or without a request that the account was revoked."""
+    async def _change_account(
+        self, name: str, change: Callable[[dict[str, Any]], dict[str, Any] | None]
+    ) -> bool:
+        """Write what `change` makes of an account; False if there is none, or if it makes None."""
+        for _ in range(_TRIES):  # CouchDB may write a new hash of the password at the same moment
+            present = await self.couch.get(_USERS, _account_id(name))
+            changed = None if present is None else change(present)
+            if present is None or changed is None:
+                return False
+            if await self.couch.put(_USERS, {"_id": present["_id"], "_rev": present["_rev"], **changed}):
+                return True
+        raise CouchConflictError(_account_id(name))
+
+    async def _change_device(self, device: str, change: Callable[[DeviceDocument], None]) -> None:
+        """Change the document of a device, also if there is none yet."""
         for _ in range(_TRIES):
             document = await self.device(device) or DeviceDocument(device_document_id(device), device)
-            if request is None:
-                document.revoked = document.last_revoked = self.time()
-            else:
-                document.enrolled, document.revoked = self.time(), 0.0
-                document.name = request.name or document.name
-                document.group = request.group or document.group
-                document.version = request.version
+            change(document)
             if await self.couch.put(self.names.devices, _document(document)) is not None:
                 return
         raise CouchConflictError(device_document_id(device))
+
+
+def _enroll(request: EnrolmentRequest, now: float) -> Callable[[DeviceDocument], None]:
+    def change(document: DeviceDocument) -> None:
+        document.enrolled, document.revoked = now, 0.0
+        document.name = request.name or document.name
+        document.group = request.group or document.group
+        document.version = request.version
+
+    return change
+
+
+def _revoke(now: float) -> Callable[[DeviceDocument], None]:
+    def change(document: DeviceDocument) -> None:
+        document.revoked = document.last_revoked = now
+
+    return change
 
 
 def _in_use(device: str) -> str:

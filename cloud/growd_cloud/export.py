@@ -39,7 +39,7 @@ class ExportRound:
 class CloudExport:
     """Exports from one server into one folder.
 
-    `report` gets the share of a round that is done, and the number of its new rows.
+    `report` gets the share of a round that is done.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class CloudExport:
         kinds: tuple[str, ...] = (POINTS,),
         since: Month = FIRST_MONTH,
         now: Callable[[], float],
-        report: Callable[[float, int], None] = lambda *_: None,
+        report: Callable[[float], None] = lambda _: None,
         most_rows: int = MOST_ROWS,
     ) -> None:
         self._couch = couch
@@ -70,14 +70,14 @@ class CloudExport:
         places = await asyncio.to_thread(self._state.places)
         databases = [(kind, name) for kind in self._kinds for name in self._databases(kind)]
         for number, (kind, name) in enumerate(databases):
-            self._report(number / len(databases), sum(found.rows.values()))
+            self._report(number / len(databases))
             share = _Share(number, len(databases))
             if await self._export(kind, name, places.get(name), found, share):
                 found.databases += 1
             else:
                 await self._note_gone(places.get(name), found)
         await self._merge()
-        self._report(1.0, sum(found.rows.values()))
+        self._report(1.0)
         return found
 
     async def _export(
@@ -90,7 +90,7 @@ class CloudExport:
                 async for batch in batches:
                     await asyncio.to_thread(buffer.add, batch)
                     share.add(len(batch.points), batch.pending)
-                    self._report(share.part, sum(found.rows.values()) + buffer.rows)
+                    self._report(share.part)
                     if buffer.rows >= self._most_rows:
                         found.rows[kind] += await asyncio.to_thread(buffer.write)
         except (CouchError, asyncio.CancelledError):

@@ -35,10 +35,10 @@ class Documents(NamedTuple):
 class CloudFeed:
     """Reads one database. Raises `CouchError`."""
 
-    def __init__(self, couch: Couch, database: str, batch: int = _BATCH) -> None:
+    def __init__(self, couch: Couch, database: str) -> None:
         self._couch = couch
         self._database = database
-        self._most = self._batch = batch
+        self._batch = _BATCH
 
     async def documents(self, place: ReadPlace | None) -> AsyncGenerator[Documents]:
         """What follows a place, batch by batch, to the present end; nothing if there is no such database."""
@@ -97,7 +97,7 @@ class CloudFeed:
                     raise
                 self._batch //= 2
             else:
-                asked, self._batch = self._batch, min(self._most, self._batch * 2)
+                asked, self._batch = self._batch, min(_BATCH, self._batch * 2)
                 return answer, asked
 
 

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from growd.store.exporting.csv_format import CsvFormat, number, stringify
+from growd.store.exporting.csv_format import CsvFormat
+from growd_analysis.points.parquet import array_of
 from growd_cloud.export_state import ExportedFile, ExportFolderError, Partition
 from growd_cloud.months import Month
 
@@ -60,9 +61,9 @@ class PointTable:
         """The documents as a table, in their order. Raises `ValueError`."""
         raw = [msgspec.Raw(json.dumps({"key": None, "value": each}).encode()) for each in documents]
         columns = dict(zip(self._names, self._form.values(self._form.rows(raw)), strict=True))
-        columns["text"] = [None if _is_number(value) else _text(value) for value in columns["value"]]
-        columns["value"] = [_double(value) if _is_number(value) else None for value in columns["value"]]
-        arrays = [_array(columns[field.name], field.type) for field in self._schema]
+        columns["text"] = [None if _is_number(value) else value for value in columns["value"]]
+        columns["value"] = [value if _is_number(value) else None for value in columns["value"]]
+        arrays = [array_of(columns[field.name], field.type) for field in self._schema]
         return pa.Table.from_arrays(arrays, schema=self._schema)
 
 
@@ -186,22 +187,5 @@ def _alike(files: Sequence[ExportedFile]) -> list[list[ExportedFile]]:
     return [group for group in sizes.values() if len(group) >= MERGED_AT_ONCE]
 
 
-def _array(values: list[Any], kind: Any) -> Any:
-    if kind == pa.string():
-        values = [_text(value) for value in values]
-    elif kind == pa.bool_():
-        values = [value if isinstance(value, bool) else None for value in values]
-    return pa.array(values, kind)
-
-
-def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else stringify(value)
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _double(value: float) -> float | None:
-    """A double; None if it is out of range."""
-    return float(value) if number(value) != "null" else None

@@ -24,7 +24,6 @@ NOT_OF_A_DEVICE: Final = "is not the account of a device"
 
 _DAY_MS: Final = 86_400_000
 _LAST_DAY: Final = 2_932_896  # 9999-12-31, since 1970
-_MONTH: Final = re.compile(r"(20[0-9]{2})_(0[1-9]|1[0-2])")
 _PREFIX: Final = re.compile(r"(?:[a-z][a-z0-9_]{0,30})?")  # of CouchDB's names of databases
 
 
@@ -91,17 +90,6 @@ class CloudNames:
             *(self.of_month(series, each) for series in SERIES for each in (month, month.next)),
             *(self.other(series) for series in SERIES),
         ]
-
-    def parse(self, database: str) -> tuple[str, Month | None] | None:
-        """Series and month of a database; the month of `points_other` is None. None for other databases."""
-        for series in SERIES:
-            begin = f"{self.prefix}{series}_"
-            if database == self.other(series):
-                return series, None
-            found = _MONTH.fullmatch(database.removeprefix(begin)) if database.startswith(begin) else None
-            if found is not None:
-                return series, Month(int(found[1]), int(found[2]))
-        return None
 
 
 def is_prefix(text: str) -> bool:

@@ -172,6 +172,27 @@ async def _nothing():
     pass
 
 
+@asynccontextmanager
+async def replicating(database, server, album):
+    """A database on the other side, and what sends photos there; neither task runs yet."""
+    prefix = f"cloud_{secrets.token_hex(6)}_"
+    others = dict.fromkeys(("points", "events", "recipes"), "off")
+    wanted = Replication(url=server.url, prefix=prefix, photos="up", **others)
+    pace = ReplicationPace(look_s=0.1, probe_s=0.3, restarts=Pauses(0.2, 1.0))
+    far = f"{prefix}environmental_photo"
+    await database.couch.create(far)
+    replication = Replicator(
+        Bus(RealClock()), database, wanted, DEVICE, credentials=server.auth, trust=None, pace=pace
+    )
+    worker = Worker("photos")
+    try:
+        yield far, PhotoRecords(database, album, worker, RealClock(), has_pictures=True), replication
+    finally:
+        await worker.close()
+        await Replicator(Bus(RealClock()), database, Replication(), DEVICE, trust=None).run()
+        await database.couch.delete(far)
+
+
 async def test_photos_are_replicated_only_with_their_pictures_and_deletions_stay_here(
     database, database_server, tmp_path
 ):
@@ -180,20 +201,8 @@ async def test_photos_are_replicated_only_with_their_pictures_and_deletions_stay
     async with recording(database, album):  # before it was asked for
         await until_ids(database, [photo.id for photo in photos])
     photos.append(await asyncio.to_thread(take, album, START + 1_200))
-    prefix = f"cloud_{secrets.token_hex(6)}_"
-    wanted = Replication(
-        url=database_server.url, prefix=prefix, points="off", events="off", recipes="off", photos="up"
-    )
-    pace = ReplicationPace(look_s=0.1, probe_s=0.3, restarts=Pauses(0.2, 1.0))
-    far = f"{prefix}environmental_photo"
-    await database.couch.create(far)
-    replication = Replicator(
-        Bus(RealClock()), database, wanted, DEVICE, credentials=database_server.auth, trust=None, pace=pace
-    )
-    worker = Worker("photos")
-    mirror = PhotoRecords(database, album, worker, RealClock(), has_pictures=True)
 
-    async def copied(ids):
+    async def copied(far, ids):
         found = await documents(database.couch, far)
         sizes = {
             each: doc.get("_attachments", {}).get(PICTURE, {}).get("length") for each, doc in found.items()
@@ -202,21 +211,19 @@ async def test_photos_are_replicated_only_with_their_pictures_and_deletions_stay
             raise LookupError
         return True
 
-    try:
-        async with in_tasks(mirror.work, replication):
-            ids = [photo.id for photo in photos]
-            await until_found(lambda: copied(ids), LookupError)
-            assert await _picture(database.couch, far, ids[0]) == JPEG
-            await asyncio.to_thread(album.thin, START + 30 * DAY_S)
-            mirror.work.wake()
-            await until_ids(database, [photo.id for photo in album.all()])
-            ids.append((await asyncio.to_thread(take, album, START + 30 * DAY_S)).id)
-            mirror.work.wake()
-            await until_found(lambda: copied(ids), LookupError)
-    finally:
-        await worker.close()
-        await Replicator(Bus(RealClock()), database, Replication(), DEVICE, trust=None).run()
-        await database.couch.delete(far)
+    async with (
+        replicating(database, database_server, album) as (far, mirror, replication),
+        in_tasks(mirror.work, replication),
+    ):
+        ids = [photo.id for photo in photos]
+        await until_found(lambda: copied(far, ids), LookupError)
+        assert await _picture(database.couch, far, ids[0]) == JPEG
+        await asyncio.to_thread(album.thin, START + 30 * DAY_S)
+        mirror.work.wake()
+        await until_ids(database, [photo.id for photo in album.all()])
+        ids.append((await asyncio.to_thread(take, album, START + 30 * DAY_S)).id)
+        mirror.work.wake()
+        await until_found(lambda: copied(far, ids), LookupError)
 
 
 async def test_a_server_that_lets_nothing_be_changed_gets_each_photo_with_its_picture(
@@ -228,22 +235,8 @@ async def test_a_server_that_lets_nothing_be_changed_gets_each_photo_with_its_pi
     await database.prepare()
     couch = database.couch
     await couch.put(database.names.photos, document_of(old))  # before photos were replicated
-    prefix = f"cloud_{secrets.token_hex(6)}_"
-    far = f"{prefix}environmental_photo"
-    await couch.create(far)
-    guard = "function (newDoc, oldDoc) { if (oldDoc) { throw({forbidden: 'a point is not changed'}); } }"
-    await couch.put(far, {"_id": "_design/guard", "language": "javascript", "validate_doc_update": guard})
-    wanted = Replication(
-        url=database_server.url, prefix=prefix, points="off", events="off", recipes="off", photos="up"
-    )
-    pace = ReplicationPace(look_s=0.1, probe_s=0.3, restarts=Pauses(0.2, 1.0))
-    replication = Replicator(
-        Bus(RealClock()), database, wanted, DEVICE, credentials=database_server.auth, trust=None, pace=pace
-    )
-    worker = Worker("photos")
-    mirror = PhotoRecords(database, album, worker, RealClock(), has_pictures=True)
 
-    async def has(*photos):
+    async def has(far, *photos):
         if {*await documents(couch, far)} != {photo.id for photo in photos}:
             raise LookupError
         return True
@@ -251,19 +244,18 @@ async def test_a_server_that_lets_nothing_be_changed_gets_each_photo_with_its_pi
     async def pieces():
         yield JPEG
 
-    try:
+    async with replicating(database, database_server, album) as (far, mirror, replication):
+        guard = "function (newDoc, oldDoc) { if (oldDoc) { throw({forbidden: 'a point is not changed'}); } }"
+        design = {"_id": "_design/guard", "language": "javascript", "validate_doc_update": guard}
+        await couch.put(far, design)
         async with in_tasks(replication):
             new = await asyncio.to_thread(take, album, START + 600)
             picture = Attachment(PICTURE, "image/jpeg", len(JPEG), pieces)
             await couch.put_whole(database.names.photos, document_of(new), [picture])
-            await until_found(lambda: has(new), LookupError)
+            await until_found(lambda: has(far, new), LookupError)
             async with in_tasks(mirror.work):
-                await until_found(lambda: has(old, new), LookupError)
+                await until_found(lambda: has(far, old, new), LookupError)
                 assert await _picture(couch, far, old.id) == JPEG
-    finally:
-        await worker.close()
-        await Replicator(Bus(RealClock()), database, Replication(), DEVICE, trust=None).run()
-        await couch.delete(far)
 
 
 async def _picture(couch, name, document_id):

@@ -19,6 +19,7 @@ from growd.config.camera import Camera
 from growd_camera.shot import Shot, ShotOrder
 from growd_camera.shots import Shooting, ShotError, ShotFiles, programs_of
 from growd_hwsim.camera import picture
+from support.http_server import serving_http
 from support.waiting import wait_until
 
 JPEG = picture(0.4, {"white": 200.0}, 640)
@@ -37,15 +38,8 @@ def shooting(limit_s=30.0):
 
 @asynccontextmanager
 async def served(handler):
-    application = web.Application()
-    application.router.add_get("/{name:.*}", handler)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with serving_http(handler) as url:
+        yield url.removeprefix("http://")
 
 
 def in_network(address):

@@ -18,6 +18,7 @@ from growd_camera.album import Album
 from growd_machine.backup import documents, making
 from support.chambers import COPIED, PHOTO, fill, fill_folder, folder_content, growd, places
 from support.full_disk import full_disk
+from support.http_server import serving_http
 from support.program import GROWD, home_on, started
 
 pytestmark = pytest.mark.long
@@ -40,6 +41,13 @@ async def chamber(server, folder):
         yield place
 
 
+@asynccontextmanager
+async def two_places(server, folder):
+    """A file for a backup, a chamber with data, and a place to restore it."""
+    async with chamber(server, folder / "old") as old, places(server, folder / "new") as new:
+        yield folder / "chamber.growd", old, new
+
+
 def backup_of(place, file, *arguments):
     return growd("backup", str(file), "--data", str(place.data), *place.settings(), *arguments)
 
@@ -59,11 +67,7 @@ async def assert_same(new, old):
 
 
 async def test_everything_comes_back(database_server, tmp_path, small_parts):
-    file = tmp_path / "chamber.growd"
-    async with (
-        chamber(database_server, tmp_path / "old") as old,
-        places(database_server, tmp_path / "new") as new,
-    ):
+    async with two_places(database_server, tmp_path) as (file, old, new):
         done = await backup_of(old, file)
         assert done.exit_code == 0, done.output
         assert "300 documents of environmental_data_point" in done.output
@@ -82,8 +86,8 @@ async def test_everything_comes_back(database_server, tmp_path, small_parts):
 
 
 @asynccontextmanager
-async def cut_off(server):
-    """A way to the server that ends after some requests: its address, and a function that allows more."""
+async def cut_off(server, place):
+    """A way to a database that ends after some requests: its options, and a function that allows more."""
     left = 0
 
     async def forward(request):
@@ -103,27 +107,16 @@ async def cut_off(server):
         nonlocal left
         left = number
 
-    web_server = web.Server(forward)
-    runner = web.ServerRunner(web_server)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    async with aiohttp.ClientSession() as session:
-        try:
-            yield f"http://127.0.0.1:{runner.addresses[0][1]}", allow
-        finally:
-            await runner.cleanup()
+    async with aiohttp.ClientSession() as session, serving_http(forward) as url:
+        login = place.url().partition("//")[2].rpartition("@")
+        yield ("--set", f"couchdb.url={url.replace('//', f'//{login[0]}{login[1]}')}"), allow
 
 
 async def test_an_outage_at_any_request_is_continued(database_server, tmp_path, small_parts):
-    file = tmp_path / "chamber.growd"
     async with (
-        chamber(database_server, tmp_path / "old") as old,
-        places(database_server, tmp_path / "new") as new,
-        cut_off(database_server) as (address, allow),
+        two_places(database_server, tmp_path) as (file, old, new),
+        cut_off(database_server, old) as (through, allow),
     ):
-        login = old.url().partition("//")[2].rpartition("@")
-        url = address.replace("//", f"//{login[0]}{login[1]}")
-        through = ("--set", f"couchdb.url={url}")
         for command, place in ((backup_of, old), (restore_to, new)):
             statuses = []
             while 0 not in statuses:
@@ -137,32 +130,17 @@ async def test_an_outage_at_any_request_is_continued(database_server, tmp_path, 
 
 
 async def test_a_continued_backup_has_what_came_and_went_meanwhile(database_server, tmp_path, small_parts):
-    file = tmp_path / "chamber.growd"
     async with (
-        chamber(database_server, tmp_path / "old") as old,
-        places(database_server, tmp_path / "new") as new,
-        cut_off(database_server) as (address, allow),
+        two_places(database_server, tmp_path) as (file, old, new),
+        cut_off(database_server, old) as (through, allow),
     ):
-        login = old.url().partition("//")[2].rpartition("@")
-        url = address.replace("//", f"//{login[0]}{login[1]}")
         allow(30)
-        assert (await backup_of(old, file, "--set", f"couchdb.url={url}")).exit_code == 3
-        await old.write(
-            "environmental_data_point",
-            [
-                {
-                    "_id": "0 new",
-                    "value": 1,
-                    "is_desired": False,
-                    "environment": "e",
-                    "variable": "v",
-                    "timestamp": 1.0,
-                }
-            ],
-        )
-        rows = (await old.couch("GET", f"/{old.names['environmental_data_point']}/_all_docs", limit=20)).json[
-            "rows"
-        ]
+        assert (await backup_of(old, file, *through)).exit_code == 3
+        new_point = {"_id": "0 new", "value": 1, "is_desired": False, "timestamp": 1.0}
+        new_point |= {"environment": "e", "variable": "v"}
+        await old.write("environmental_data_point", [new_point])
+        listed = await old.couch("GET", f"/{old.names['environmental_data_point']}/_all_docs", limit=20)
+        rows = listed.json["rows"]
         deleted = [{"_id": row["id"], "_rev": row["value"]["rev"], "_deleted": True} for row in rows[5:9]]
         await old.write("environmental_data_point", deleted)
         assert (await backup_of(old, file)).exit_code == 0
@@ -178,11 +156,7 @@ async def test_with_couchdb_an_address_of_growd_is_not_needed(database_server, t
 
 
 async def test_a_full_disk_is_reported_and_continued(database_server, tmp_path, small_parts):
-    file = tmp_path / "chamber.growd"
-    async with (
-        chamber(database_server, tmp_path / "old") as old,
-        places(database_server, tmp_path / "new") as new,
-    ):
+    async with two_places(database_server, tmp_path) as (file, old, new):
         with full_disk(1_500_000):
             done = await backup_of(old, file)
         assert done.exit_code == 1
@@ -253,30 +227,10 @@ async def test_secrets_come_back_with_the_passphrase_only(database_server, tmp_p
     assert (tmp_path / "new/ca.pem").read_text() == "public"
 
 
-async def test_a_backup_without_secrets_says_what_to_complete(database_server, tmp_path):
-    file = tmp_path / "chamber.growd"
-    async with (
-        chamber(database_server, tmp_path / "old") as old,
-        places(database_server, tmp_path / "new") as new,
-    ):
-        await asyncio.to_thread(configure, old)
-        done = await growd("backup", str(file), "--config", str(old.config), "--data", str(old.data))
-        assert done.exit_code == 0, done.output
-        restored = await restore_to(
-            new, file, "--config", str(new.folder / "other.toml"), "--other-files", "write"
-        )
-        assert restored.exit_code == 0, restored.output
-        text = (new.folder / "other.toml").read_text()
-    assert "password@" not in text
-    assert "url_file: write the file" in restored.output
-
-
-async def test_a_configuration_that_exists_stays(database_server, tmp_path):
-    file = tmp_path / "chamber.growd"
-    async with (
-        chamber(database_server, tmp_path / "old") as old,
-        places(database_server, tmp_path / "new") as new,
-    ):
+async def test_a_backup_without_secrets_says_what_to_complete_and_keeps_a_configuration(
+    database_server, tmp_path
+):
+    async with two_places(database_server, tmp_path) as (file, old, new):
         await asyncio.to_thread(configure, old)
         done = await growd("backup", str(file), "--config", str(old.config), "--data", str(old.data))
         assert done.exit_code == 0, done.output
@@ -287,14 +241,16 @@ async def test_a_configuration_that_exists_stays(database_server, tmp_path):
         assert f"kept {new.config}" in restored.output
         assert f"left out the file {new.folder / 'ca.pem'}" in restored.output
         assert new.config.read_text() == "# mine\n"
+    async with places(database_server, tmp_path / "third") as third:
+        other = third.folder / "other.toml"
+        restored = await restore_to(third, file, "--config", str(other), "--other-files", "write")
+        assert restored.exit_code == 0, restored.output
+        assert "password@" not in other.read_text()
+        assert "url_file: write the file" in restored.output
 
 
 async def test_nothing_is_overwritten(database_server, tmp_path):
-    file = tmp_path / "chamber.growd"
-    async with (
-        chamber(database_server, tmp_path / "old") as old,
-        places(database_server, tmp_path / "new") as new,
-    ):
+    async with two_places(database_server, tmp_path) as (file, old, new):
         assert (await backup_of(old, file)).exit_code == 0
         again = await backup_of(old, file)
         assert (again.exit_code, "exists already: --replace replaces it" in again.output) == (1, True)
@@ -313,11 +269,7 @@ async def test_nothing_is_overwritten(database_server, tmp_path):
 
 
 async def test_a_damaged_file_changes_nothing(database_server, tmp_path):
-    file = tmp_path / "chamber.growd"
-    async with (
-        chamber(database_server, tmp_path / "old") as old,
-        places(database_server, tmp_path / "new") as new,
-    ):
+    async with two_places(database_server, tmp_path) as (file, old, new):
         assert (await backup_of(old, file)).exit_code == 0
         content = bytearray(file.read_bytes())
         content[content.index(PHOTO[:2000]) + 5] ^= 1
@@ -329,11 +281,7 @@ async def test_a_damaged_file_changes_nothing(database_server, tmp_path):
 
 
 async def test_growd_does_not_start_in_a_half_restored_folder(database_server, tmp_path, said):
-    file = tmp_path / "chamber.growd"
-    async with (
-        chamber(database_server, tmp_path / "old") as old,
-        places(database_server, tmp_path / "new") as new,
-    ):
+    async with two_places(database_server, tmp_path) as (file, old, new):
         assert (await backup_of(old, file)).exit_code == 0
         away = await restore_to(new, file, "--set", "couchdb.url=http://127.0.0.1:9")
         assert away.exit_code == 3
@@ -345,12 +293,7 @@ async def test_growd_does_not_start_in_a_half_restored_folder(database_server, t
 
 async def test_what_a_running_growd_acknowledged_is_in_the_backup(database_server, tmp_path):
     """Notes arrive all the time, and go through log, file and database quickly."""
-    quick = (
-        "--set",
-        "store.batch=3",
-        "--set",
-        "store.max_age_s=1",
-    )
+    quick = ("--set", "store.batch=3", "--set", "store.max_age_s=1")
     acknowledged = []
 
     async def write_notes(program):
@@ -413,14 +356,8 @@ async def test_kills_at_any_moment_lose_nothing(database_server, tmp_path, kills
         await fill_folder(old.data)
         for command, place in (("backup", old), ("restore", new)):
             for _ in range(kills):
-                await killed(
-                    command,
-                    str(file),
-                    "--data",
-                    str(place.data),
-                    *place.settings(),
-                    after=moments.uniform(0.4, 1.6),
-                )
+                words = (command, str(file), "--data", str(place.data), *place.settings())
+                await killed(*words, after=moments.uniform(0.4, 1.6))
             done = await (backup_of if command == "backup" else restore_to)(place, file)
             assert done.exit_code == 0 or "exists already" in done.output or "has data" in done.output, (
                 done.output

@@ -77,16 +77,6 @@ def test_a_machine_without_pins_is_advised_to_simulate(tmp_path: Path):
     assert "[simulator] enabled = true" in sentence
 
 
-def test_two_sensors_at_one_address_are_refused_by_name(tmp_path: Path):
-    file = tmp_path / "growd.toml"
-    file.write_text(
-        '[[sensor]]\nname = "upper"\nkind = "bh1750"\n'
-        '[[sensor]]\nname = "lower"\nkind = "bh1750"\naddress = 0x23\n'
-    )
-    sentence = refused(tmp_path / "data", "--config", str(file))
-    assert "upper and lower are both at 0x23 on bus 1" in sentence
-
-
 def test_an_invalid_recording_is_refused_with_its_line(tmp_path: Path):
     file = tmp_path / "day.csv"
     file.write_text("timestamp,variable,value\n1,air_temperature,20\n2,air_temperature,warm\n")

@@ -17,9 +17,10 @@ from growd_cli.client import address_of
 from growd_cli.options import DaemonOptions
 from growd_client.address import Login
 from growd_client.connection import DaemonClient
-from growd_client.errors import NotReachedError, RefusedError, UsageError
+from growd_client.errors import NotReachedError, UsageError
 from growd_client.trust import trusting_only
 from support.daemon import CO2, START
+from support.http_server import serving_http
 from support.processes import Ending
 from support.program import GROWD
 from support.stand_in import StandIn
@@ -100,13 +101,8 @@ async def guarded(*, allowed: str | None = None, status: int = 401) -> AsyncIter
         error = {"ERROR": sentence, "error": "unauthorized", "reason": sentence}
         return web.json_response(error, status=status)
 
-    runner = web.ServerRunner(web.Server(answer))
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"127.0.0.1:{runner.addresses[0][1]}", seen
-    finally:
-        await runner.cleanup()
+    async with serving_http(answer) as url:
+        yield url.removeprefix("http://"), seen
 
 
 async def test_a_login_comes_from_options_the_environment_or_the_address(tmp_path: Path):
@@ -143,14 +139,10 @@ async def test_a_missing_login_has_its_own_exit_status():
     assert printed.err == (
         f"growd: http://{place}/_svc does not allow this as bob: a login that may read is needed\n"
     )
-
-
-async def test_a_login_without_the_right_is_reported():
     async with guarded(status=403) as (place, _):
         printed = await typed("status", "--url", f"http://bob:secret@{place}")
-    assert printed.status == 4
+    assert (printed.status, "secret" in printed.err) == (4, False)
     assert "does not allow this as bob" in printed.err
-    assert "secret" not in printed.err
 
 
 async def test_a_missing_password_without_a_terminal_is_a_usage_error(tmp_path: Path):
@@ -295,27 +287,6 @@ async def test_a_change_is_sent_once(*, is_reused: bool):
     assert [request.partition(b" ")[0] for request in came if b"POST" in request] == [b"POST"]
 
 
-async def test_a_refusal_has_the_message_of_the_daemon(daemon: Daemon):
-    with DaemonOptions(url=daemon.origin).client() as client:
-        with pytest.raises(RefusedError, match='there is no topic named "nothing like it"') as refused:
-            await asked(client, "topic", "nothing like it")
-        assert (refused.value.status, refused.value.code) == (404, "not_found")
-
-
-async def test_other_protocols_than_http_are_reported():
-    async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"SSH-2.0-OpenSSH_9.2\r\n")
-        writer.close()
-
-    async with StandIn(babble) as server:
-        printed = await typed("node", "list", "--url", server.url)
-    assert (printed.status, printed.err) == (
-        3,
-        f"growd: a program other than growd answers at {server.url}/_svc (not HTTP)\n",
-    )
-
-
 @asynccontextmanager
 async def answering(head: bytes, body: bytes, *, pause_s: float = 0.0) -> AsyncIterator[str]:
     """The address of another server than growd, with an endless answer."""
@@ -334,30 +305,24 @@ async def answering(head: bytes, body: bytes, *, pause_s: float = 0.0) -> AsyncI
         yield server.url
 
 
-async def test_answers_are_limited_in_size_and_time(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    ("head", "body", "words"),
+    [
+        (b"200 OK", b"x" * 50_000, "the answer of http.* is longer than 64 MiB"),
+        (b"200 OK", b"x", r"within 0\.5 s"),
+        (b"100 Continue", b"HTTP/1.1 100 Continue\r\n\r\n", r"within 0\.5 s"),
+        (b"200 OK\r\nContent-Length: 5", b"", r"a program other than growd answers .* \(not HTTP\)"),
+    ],
+)
+async def test_answers_are_limited_in_size_and_time(
+    monkeypatch: pytest.MonkeyPatch, head: bytes, body: bytes, words: str
+):
     monkeypatch.setattr("growd_client.connection.ANSWER_BYTES", 100_000)
-    async with answering(b"200 OK", b"x" * 50_000) as url:
+    is_long = len(body) > 100
+    async with answering(head, body, pause_s=0.0 if is_long else 0.05) as url:
         with (
-            DaemonClient(address_of(Http(), url)) as client,
-            pytest.raises(NotReachedError, match=r"the answer of http.* is longer than 64 MiB"),
-        ):
-            await asked(client, "node")
-    async with answering(b"200 OK", b"x", pause_s=0.05) as url:
-        with (
-            DaemonClient(address_of(Http(), url), timeout_s=0.5) as client,
-            pytest.raises(NotReachedError, match=r"within 0\.5 s"),
-        ):
-            await asked(client, "node")
-    async with answering(b"100 Continue", b"HTTP/1.1 100 Continue\r\n\r\n", pause_s=0.05) as url:
-        with (
-            DaemonClient(address_of(Http(), url), timeout_s=0.5) as client,
-            pytest.raises(NotReachedError, match=r"within 0\.5 s"),
-        ):
-            await asked(client, "node")
-    async with answering(b"200 OK\r\nContent-Length: 5", b"") as url:
-        with (
-            DaemonClient(address_of(Http(), url)) as client,
-            pytest.raises(NotReachedError, match=r"a program other than growd answers .* \(not HTTP\)"),
+            DaemonClient(address_of(Http(), url), timeout_s=10.0 if is_long else 0.5) as client,
+            pytest.raises(NotReachedError, match=words),
         ):
             await asked(client, "node")
 

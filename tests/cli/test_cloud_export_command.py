@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 from datetime import UTC, datetime
 from random import Random
 
@@ -48,14 +47,8 @@ async def call(*arguments):
 
 
 async def call_in(folder, *arguments):
-    given = [
-        "--couchdb",
-        "http://localhost:5",
-        "--credentials",
-        login(folder, "a", "b"),
-        "-o",
-        str(folder / "out"),
-    ]
+    given = ("--couchdb", "http://localhost:5", "--credentials", login(folder, "a", "b"))
+    given += ("-o", str(folder / "out"))
     return await call(*given, *arguments)
 
 
@@ -136,13 +129,6 @@ async def test_wrong_options_are_refused(tmp_path, arguments, message):
     assert result.exit_code == 2
     assert message in result.stderr
     assert "secret" not in result.stderr
-
-
-async def test_without_pyarrow_the_command_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    result = await call_in(tmp_path)
-    assert result.exit_code == 1
-    assert "run pip install pyarrow in growd's environment" in result.stderr
 
 
 class _Export:

@@ -8,12 +8,14 @@ import pty
 import shutil
 import socket
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from growd_cli.main import COMMANDS, main
+from growd_cli.run import SUBCOMMANDS, run
 from support.daemon import CALIBRATE, CO2, LIGHT, START, STOP
 from support.program import GROWD, PATIENCE_S
 from support.terminal import launched, typed
@@ -140,19 +142,31 @@ async def test_each_shell_has_a_script(shell: str):
     assert "_GROWD_COMPLETE" in printed.out
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_of_the_table_exists(name: str):
-    command = main.get_command(click.Context(main), name)
-    assert command is not None
-    assert command.name == name
-    assert COMMANDS[name].summary.endswith(".")
+@pytest.mark.parametrize(("group", "commands"), [(main, COMMANDS), (run, SUBCOMMANDS)])
+def test_each_command_of_the_table_exists_and_is_in_the_help(group: click.Group, commands: dict[str, Any]):
+    shown = CliRunner().invoke(group, ["--help"]).output
+    for name, listed in commands.items():
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        assert command.name == name
+        assert listed.summary.endswith(".")
+        assert f"\n  {name} " in shown
+        assert group is main or listed.summary == command.get_short_help_str(100)
 
 
-async def test_the_help_names_all_commands():
-    printed = await launched("--help")
-    assert printed.status == 0
-    for name in COMMANDS:
-        assert f"\n  {name} " in printed.out
+async def test_options_of_the_daemon_before_a_command_are_refused():
+    printed = await typed("run", "--port", "0", "list")
+    assert (printed.status, printed.out) == (2, "")
+    assert "--port comes after the command list" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"), [(["topc", "list"], "topic"), (["stauts"], "status"), (["run", "lits"], "list")]
+)
+async def test_a_misspelt_command_is_refused_with_a_suggestion(words: list[str], meant: str):
+    refused = await typed(*words)
+    assert refused.status == 2
+    assert f"Did you mean '{meant}'?" in refused.err
 
 
 async def test_short_commands_import_no_server_and_no_driver(daemon: Daemon):

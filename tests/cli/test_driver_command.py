@@ -25,15 +25,23 @@ def example(tmp_path_factory):
     return unpacked(wheel_of(EXAMPLE, folder), folder / "installed")
 
 
-def growd(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(
+    *words: str, cwd: Path | None = None, installed: Path | None = None, module: str = "growd_cli"
+) -> subprocess.CompletedProcess[str]:
+    """Run a module, with the packages of a folder."""
     return subprocess.run(
-        [sys.executable, "-m", "growd_cli", "driver", *arguments],
+        [sys.executable, "-m", module, *words],
+        cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=50,
-        env={**os.environ, "PYTHONPATH": str(folder)},
+        timeout=100,
+        env=os.environ | ({"PYTHONPATH": str(installed)} if installed else {}),
         check=False,
     )
+
+
+def growd(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return run("driver", *arguments, installed=folder)
 
 
 def test_the_drivers_of_installed_packages_are_listed(example):
@@ -101,44 +109,23 @@ def test_a_package_that_is_not_installed_is_refused(tmp_path):
 
 @pytest.mark.parametrize("kind", ["i2c", "serial", "output"])
 def test_a_new_package_passes_its_own_tests(kind, tmp_path):
-    made = subprocess.run(
-        [sys.executable, "-m", "growd_cli", "driver", "new", "growd-acme-probe", f"--{kind}"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=True,
-    )
+    made = run("driver", "new", "growd-acme-probe", f"--{kind}", cwd=tmp_path)
     assert "growd-acme-probe/growd_acme_probe.py" in made.stdout
     project = tmp_path / "growd-acme-probe"
     assert "import growd_acme_probe" not in (project / "growd_acme_probe_chip.py").read_text()
     assert "from growd_acme_probe" not in (project / "growd_acme_probe_chip.py").read_text()
     installed = unpacked(wheel_of(project, tmp_path / "dist"), tmp_path / "installed")
-    environ = {**os.environ, "PYTHONPATH": str(installed)}
     listed = growd(installed, "list", "--json")
     assert [row["kind"] for row in json.loads(listed.stdout)] == ["acme_probe"]
-    tested = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(project)],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        env=environ,
-        check=False,
+    tested = run(
+        "-q", "-p", "no:cacheprovider", str(project), cwd=project, installed=installed, module="pytest"
     )
     assert tested.returncode == 0, tested.stdout
     config = tmp_path / "growd.toml"
     section = (project / "README.md").read_text().partition("```toml\n")[2].partition("```")[0]
     needed = '[[sensor]]\nname = "room"\nkind = "bme280"\n' if kind == "output" else ""
     config.write_text(f"[simulator]\nenabled = true\n{needed}{section}")
-    checked = subprocess.run(
-        [sys.executable, "-m", "growd_cli", "check", "--config", str(config)],
-        capture_output=True,
-        text=True,
-        timeout=50,
-        env=environ,
-        check=False,
-    )
+    checked = run("check", "--config", str(config), installed=installed)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "can't be loaded" not in checked.stdout
 
@@ -175,13 +162,6 @@ def test_a_name_that_is_taken_is_refused(tmp_path):
 
 def test_a_folder_that_exists_stays(tmp_path):
     (tmp_path / "growd-x").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", "growd_cli", "driver", "new", "growd-x"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
+    done = run("driver", "new", "growd-x", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr == "growd: growd-x exists already; choose another name\n"

@@ -18,6 +18,7 @@ from growd_analysis.openag.forms import Conversion, OddDocumentError
 from growd_analysis.openag.sources import SourceError, of_couchdb
 from support.chambers import growd, places
 from support.couch_client import install_design
+from support.http_server import serving_http
 
 EC = "water_electrical_conductivity"
 POINT = {
@@ -320,14 +321,8 @@ async def couchdb_1(databases, port):
     app = web.Application()
     app.router.add_get("/{database}", answer)
     app.router.add_get("/{database}/{rest}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", port)
-    await site.start()
-    try:
-        yield f"http://old:pw@127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with serving_http(app, port=port) as url:
+        yield url.replace("//", "//old:pw@")
 
 
 async def test_a_couchdb_of_the_first_version_is_imported(database_server, tmp_path):

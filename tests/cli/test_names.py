@@ -9,6 +9,7 @@ from click import unstyle
 from hypothesis import given
 from hypothesis import strategies as st
 
+from growd.bus.fields import Field, Kind
 from growd.variables import VARIABLES
 from growd_cli.arguments import FieldInfo, value_of
 from growd_cli.names import similar
@@ -252,3 +253,33 @@ async def test_an_empty_name_is_a_usage_error(daemon: Daemon, command: list[str]
     printed = await at(daemon, *command, name)
     assert printed.status == 2
     assert "the name is empty" in printed.err
+
+
+async def test_a_parameter_is_deleted_and_a_new_name_needs_new(daemon: Daemon):
+    declared = Field("gain", Kind.FLOAT64, default=1.0)
+    daemon.bus.node("lamp").declare("lamp/gain", declared)
+    refused = await at(daemon, "param", "set", "lamp/gian", "2")
+    assert refused.status == 1
+    assert refused.err.endswith('has no parameter "gian" (--new would add it); did you mean lamp/gain?\n')
+    assert (await at(daemon, "param", "set", "--new", "lamp/gian", "2")).out == "2\n"
+    unknown = await at(daemon, "param", "get", "lamp/gia")
+    assert unknown.err.endswith("did you mean lamp/gain?\n")  # and not the other typo, which is there
+    assert (await at(daemon, "param", "delete", "lamp/gian")).out == ""
+    await at(daemon, "param", "set", "lamp/gain", "2")
+    assert (await at(daemon, "param", "delete", "lamp/gain")).out == "1.0\n"
+    assert daemon.bus.parameters.get("lamp") == {"gain": 1.0}
+
+
+async def test_arguments_by_name_and_in_order_are_not_mixed(daemon: Daemon):
+    refused = await at(daemon, "service", "call", START, "recipe_id=demo_day", "3")
+    assert refused.status == 2
+    assert "3 is no argument by name" in refused.err
+    assert daemon.runner.calls == []
+
+
+async def test_an_unknown_argument_by_name_is_named(daemon: Daemon):
+    refused = await at(daemon, "service", "call", START, "recipe_id=demo_day", "target=3")
+    assert refused.status == 2
+    assert "target is no argument by name" in refused.err
+    assert "recipe_id" in refused.err
+    assert daemon.runner.calls == []

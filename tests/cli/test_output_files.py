@@ -1,4 +1,4 @@
-"""No command writes over a file without --replace."""
+"""No command writes over a file without --replace, or begins without a package that it needs."""
 
 from __future__ import annotations
 
@@ -38,3 +38,25 @@ def test_with_replace_a_part_begins_again(tmp_path):
         assert file.mark.rows == 1
         file.finish()
     assert (tmp_path / "a").read_bytes() == b"new\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("db", "export", "-o", "FILE", "--format", "parquet"), "Parquet needs pyarrow"),
+        (("run", "export", "aaaaaa", "--format", "parquet"), "Parquet needs pyarrow"),
+        (
+            ("cloud", "export", "-o", "FILE", "--couchdb", "http://localhost:5", "--credentials", "LOGIN"),
+            "Parquet needs pyarrow",
+        ),
+        ((*COMMANDS["plot"], "FILE"), "a picture needs matplotlib"),
+    ],
+)
+def test_a_package_that_is_missing_is_named_with_the_remedy(words, what, tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    (tmp_path / "login").write_text("a\nb\n")
+    (tmp_path / "login").chmod(0o600)
+    places = {"FILE": str(tmp_path / "file"), "LOGIN": str(tmp_path / "login")}
+    done = CliRunner().invoke(main, [places.get(word, word) for word in words])
+    remedy = f"run pip install {what.rpartition(' ')[2]} in growd's environment"
+    assert (done.exit_code, done.stderr) == (1, f"growd: {what}: {remedy}\n")

@@ -186,15 +186,6 @@ def test_which_arguments_are_files(written):
     assert "can run" in said("check", written(WARM, "a recipe")).stdout
 
 
-def test_without_matplotlib_the_error_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    done = said("plot", DEMO, "-o", tmp_path / "plan.png")
-    assert (done.exit_code, done.stderr) == (
-        1,
-        "growd: a picture needs matplotlib: run pip install matplotlib in growd's environment\n",
-    )
-
-
 def test_the_name_of_the_picture_chooses_its_kind(tmp_path, written):
     pytest.importorskip("matplotlib")
     held = {"duration": 1, "time_units": "hours", "otherwise": "release", "name": "a long name" * 20}
@@ -231,13 +222,6 @@ def test_durations_in_words(seconds, words):
 
 
 # --- Ids, with a daemon
-
-
-def test_without_a_daemon_the_exit_status_is_3():
-    for command in (["check"], ["show"]):
-        done = said(*command, "demo_day", "--url", NOWHERE)
-        why = f"no daemon answers at {NOWHERE}/_svc: is growd running? (--url or GROWD_URL names another"
-        assert (done.exit_code, done.stderr) == (3, f"growd: {why} address)\n")
 
 
 @pytest.mark.parametrize("command", [["check"], ["show"], ["plot", "-o", "plan.png"]])

@@ -26,21 +26,18 @@ from growd.status.notices import notices_of
 from growd.status.status_node import StatusNode
 from growd.store.database_node import DatabaseStatus
 from growd.store.replication_status import ReplicationHealth
-from growd_cli.asking import is_running, status_of
-from growd_cli.client import HINTS
+from growd_cli.asking import is_running
+from growd_cli.options import DaemonOptions
 from growd_cli.status_table import report
 from growd_cli.terminal import echo_text
-from growd_client.address import Address
-from growd_client.connection import DaemonClient
-from growd_client.errors import GrowdError
 from support.daemon import serving as serving_api
-from support.ports import held_port
+from support.http_server import serving_http
 from support.program import failed, home_on, started
 from support.status import EMPTY
 from support.terminal import typed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from support.daemon import Daemon
@@ -207,16 +204,6 @@ def test_the_table_is_aligned_and_shows_ages():
     ]
 
 
-async def test_no_answer_is_one_sentence_and_exit_status_3():
-    with held_port() as port:
-        printed = await typed("status", "--url", f"http://user:secret@127.0.0.1:{port}/_svc")
-    assert (printed.status, printed.out) == (3, "")
-    assert printed.err == (
-        f"growd: no daemon answers at http://127.0.0.1:{port}/_svc: is growd running? "
-        "(--url or GROWD_URL names another address)\n"
-    )
-
-
 async def test_the_address_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch):
     async with serving() as daemon:
         monkeypatch.setenv("GROWD_URL", daemon.origin)
@@ -234,63 +221,17 @@ async def test_an_unknown_host_name_is_reported_as_such():
     assert printed.err.startswith("growd: the name chamber.invalid can't be resolved: ")
 
 
-async def test_an_invalid_configuration_is_one_sentence():
-    printed = await typed("status", "--set", "http.prot=1")
-    assert (printed.status, printed.out, printed.err.count("\n")) == (1, "", 1)
-    assert "[http] prot: unknown option" in printed.err
-
-
-@asynccontextmanager
-async def answering(
-    handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], patience_s: float = 10.0
-) -> AsyncIterator[DaemonClient]:
-    """A client of a server that than growd answers at .*."""
-    runner = web.ServerRunner(web.Server(handler))
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        host, port = runner.addresses[0][:2]
-        with DaemonClient(Address("http", host, port, "/_svc"), None, None, patience_s, HINTS) as client:
-            yield client
-    finally:
-        await runner.cleanup()
-
-
-@pytest.mark.parametrize(
-    ("code", "body", "words"),
-    [
-        (
-            404,
-            "{}",
-            "a program other than growd answers .* \\(HTTP status 404\\); .* use --url http://127.0.0.1:[0-9]+/_NAME",
-        ),
-        (302, "", "than growd answers at .* \\(HTTP status 302\\)"),
-        (200, "<html>", "than growd answers at .* \\(JSON is malformed"),
-        (200, '{"couchdb": "Welcome"}', "than growd answers at .* \\(Object missing required field `status`"),
-    ],
-)
-async def test_a_server_that_is_not_growd_is_reported(code: int, body: str, words: str):
+async def test_a_server_that_is_not_growd_is_reported():
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(status=code, text=body, headers={"Location": "/"})
+        return web.json_response({"couchdb": "Welcome"})
 
-    async with answering(answer) as client:
-        with pytest.raises(GrowdError, match=words):
-            await asyncio.to_thread(status_of, client)
-        assert not await asyncio.to_thread(is_running, client)
-
-
-async def test_a_server_that_never_answers_is_reported():
-    never = asyncio.Event()
-
-    async def wait(_: web.BaseRequest) -> web.StreamResponse:
-        await never.wait()
-        return web.Response()
-
-    async with answering(wait, patience_s=0.05) as client:
-        with pytest.raises(GrowdError, match=r"did not answer at \S+ within 0.05 s"):
-            await asyncio.to_thread(status_of, client)
-        never.set()
+    async with serving_http(answer) as url:
+        printed = await typed("status", "--url", url)
+        assert printed.status == 3
+        assert "than growd answers at" in printed.err
+        assert "Object missing required field `status`" in printed.err
+        with DaemonOptions(url=url).client() as client:
+            assert not await asyncio.to_thread(is_running, client)
 
 
 # --- Variables and recipes
@@ -342,23 +283,11 @@ async def test_each_variable_is_shown_with_set_point_command_and_author():
 async def test_the_recipe_of_each_environment_is_shown():
     async with serving() as daemon:
         node = daemon.bus.node("recipes")
+        times = {"elapsed": 0.0, "remaining": 0.0, "starts_at": 0.0}
+        paused = {"elapsed": 90_000.0, "remaining": 3_600.0, "starts_at": 0.0}
         states = {
-            "environment_1": {
-                "state": "idle",
-                "recipe_id": "",
-                "phase": "",
-                "elapsed": 0.0,
-                "remaining": 0.0,
-                "starts_at": 0.0,
-            },
-            SHELF: {
-                "state": "paused",
-                "recipe_id": "basil",
-                "phase": "seedling",
-                "elapsed": 90_000.0,
-                "remaining": 3_600.0,
-                "starts_at": 0.0,
-            },
+            "environment_1": {"state": "idle", "recipe_id": "", "phase": "", **times},
+            SHELF: {"state": "paused", "recipe_id": "basil", "phase": "seedling", **paused},
         }
         for environment, state in states.items():
             node.advertise(f"{environment}/recipe_state", RECIPE_STATE).publish(state)
@@ -451,16 +380,6 @@ def test_a_database_that_is_away_is_a_warning():
     status = replace(WELL, database=DatabaseStatus("embedded", False, reason="it is down"))
     assert [each.code for each in notices_of(status)] == ["database_away"]
     assert "database: embedded is not reachable: it is down" in report(status)
-
-
-async def test_a_missing_login_is_exit_status_4():
-    async def answer(_: web.BaseRequest) -> web.StreamResponse:
-        return web.json_response({"ERROR": "no", "error": "unauthorized", "reason": "no"}, status=401)
-
-    async with answering(answer) as client:
-        printed = await typed("status", "--url", str(client.address))
-    assert printed.status == 4
-    assert "without a login" in printed.err
 
 
 @pytest.mark.long

@@ -198,3 +198,15 @@ async def test_a_message_without_effect_gets_a_hint(daemon: Daemon):
     printed = await topic(daemon, "pub", "e/desired/x", "1")
     assert (printed.status, printed.out, printed.err) == (0, "", "growd: nothing in e controls x\n")
     assert daemon.bus.topics.get("e/desired/x").count == 1
+
+
+async def test_a_topic_of_growd_is_refused_without_a_login_prompt(daemon: Daemon):
+    refused = await topic(daemon, "pub", CO2, "400")
+    assert refused.status == 1
+    assert "belongs to the node" in refused.err
+
+
+async def test_a_measurement_is_not_released(daemon: Daemon):
+    refused = await topic(daemon, "release", "environment_1/measured/air_temperature")
+    assert refused.status == 2
+    assert "a measurement can't be released; set points and commands can" in refused.err

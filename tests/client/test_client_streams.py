@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from support.daemon import Daemon
     from support.sentences import Said
 
-KINDS = pytest.mark.parametrize("kind", ["blocking", "asyncio"])
 SHORT = Pauses(0.01, 0.05)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nretry: 2000\n\n"
 
@@ -91,7 +90,6 @@ def through(daemon: Daemon, requests: list[bytes]) -> StandIn:
     return StandIn(enter)
 
 
-@KINDS
 async def test_a_stream_begins_with_the_newest_message_of_each_topic(kind: str, daemon: Daemon):
     daemon.sensor[CO2].publish(400.0)
     daemon.sensor[LIGHT].publish(None, Quality.STALE)
@@ -104,7 +102,6 @@ async def test_a_stream_begins_with_the_newest_message_of_each_topic(kind: str, 
         assert stream.told == []
 
 
-@KINDS
 async def test_a_stream_begins_with_no_message_on_request(kind: str, daemon: Daemon):
     daemon.sensor[CO2].publish(400.0)
     async with following(kind, daemon.origin, CO2, latest=False) as stream:
@@ -114,7 +111,6 @@ async def test_a_stream_begins_with_no_message_on_request(kind: str, daemon: Dae
         assert (await first).value == 401.0
 
 
-@KINDS
 async def test_a_broken_connection_repeats_nothing_and_misses_no_newest_message(kind: str, daemon: Daemon):
     requests: list[bytes] = []
     daemon.sensor[CO2].publish(400.0)
@@ -135,7 +131,6 @@ async def test_a_broken_connection_repeats_nothing_and_misses_no_newest_message(
     assert all(b"last-event-id" in request.lower() for request in requests[1:])
 
 
-@KINDS
 async def test_a_restarted_daemon_is_followed_again(kind: str, own_port: int):
     async with following(kind, f"http://127.0.0.1:{own_port}", CO2) as stream:
         async with serving(port=own_port) as daemon:
@@ -175,7 +170,6 @@ def refused(status: str, code: str) -> bytes:
 
 
 @pytest.mark.long
-@KINDS
 async def test_a_silent_connection_without_heartbeats_is_dead(kind: str):
     server, requests = scripted(HEAD + event(1.0) + b"id: open\n\n", HEAD + event(2.0) + b"id: open\n\n")
     async with server, following(kind, server.url, "a", heartbeat_s=0.1, timeout_s=1.0) as stream:
@@ -186,7 +180,6 @@ async def test_a_silent_connection_without_heartbeats_is_dead(kind: str):
     assert b"Last-Event-ID: open" in requests[1]
 
 
-@KINDS
 async def test_a_connection_that_breaks_within_a_chunk_is_lost(kind: str):
     chunked = HEAD.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n", 1).removesuffix(
         b"retry: 2000\n\n"
@@ -199,7 +192,6 @@ async def test_a_connection_that_breaks_within_a_chunk_is_lost(kind: str):
     assert stream.told == [Disconnected("the connection to growd broke"), Reconnected()]
 
 
-@KINDS
 async def test_dropped_messages_are_told(kind: str):
     dropped = b'event: dropped\ndata: {"dropped":3}\n\n'
     beat = b': comment\nevent: heartbeat\ndata: {"time":1.0}\n\n'
@@ -209,7 +201,6 @@ async def test_dropped_messages_are_told(kind: str):
     assert stream.told == [Dropped(3)]
 
 
-@KINDS
 async def test_refusals_that_may_pass_are_waited_out(kind: str):
     server, requests = scripted(
         HEAD + event(1.0),
@@ -227,7 +218,6 @@ async def test_refusals_that_may_pass_are_waited_out(kind: str):
     assert [type(told) for told in stream.told[:2]] == [Disconnected, Reconnected]
 
 
-@KINDS
 async def test_a_stream_of_another_program_is_refused_at_first(kind: str, said: Said):
     server, requests = scripted(HEAD + b"data: no JSON\n\n")
     async with server, following(kind, server.url, "a") as stream:
@@ -257,7 +247,6 @@ def test_pauses_grow_until_an_event_is_understood():
 
 
 @pytest.mark.long
-@KINDS
 async def test_refusals_for_good_end_a_stream(kind: str):
     later = [refused("404 Not Found", "not_found")] * 20
     server, requests = scripted(HEAD + event(1.0), *later)
@@ -274,7 +263,6 @@ async def test_refusals_for_good_end_a_stream(kind: str):
     assert ended.value.code == "not_acceptable"
 
 
-@KINDS
 async def test_a_first_failure_is_raised(kind: str, daemon: Daemon, own_port: int, said: Said):
     async with following(kind, f"http://127.0.0.1:{own_port}", CO2) as stream:
         with said.raises(NotReachedError):

@@ -18,6 +18,7 @@ from aiohttp import web
 from growd_client import AsyncGrowd
 from support.browser import needs_browser, running_browser
 from support.checkout import ROOT
+from support.http_server import serving_http
 from support.photos import jpeg
 from support.program import home_on, started
 from support.waiting import PATIENCE_S, until_found
@@ -200,14 +201,8 @@ async def test_values_in_a_browser(program: Program):
     async def page(_: web.BaseRequest) -> web.StreamResponse:
         return web.FileResponse(EXAMPLES / "watch.html")
 
-    site = web.ServerRunner(web.Server(page))
-    await site.setup()
-    await web.TCPSite(site, "127.0.0.1", 0).start()
-    try:
-        async with running_browser() as browser:
-            tab = await browser.new_page()
-            await tab.goto(f"http://127.0.0.1:{site.addresses[0][1]}/watch.html?url={program.address}")
-            await tab.get_by_text(re.compile(r"air_temperature: [\d.]+")).wait_for()
-            assert await tab.locator("#state").text_content() == "connected"
-    finally:
-        await site.cleanup()
+    async with serving_http(page) as url, running_browser() as browser:
+        tab = await browser.new_page()
+        await tab.goto(f"{url}/watch.html?url={program.address}")
+        await tab.get_by_text(re.compile(r"air_temperature: [\d.]+")).wait_for()
+        assert await tab.locator("#state").text_content() == "connected"

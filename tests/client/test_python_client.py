@@ -7,6 +7,7 @@ import inspect
 import math
 import subprocess
 import sys
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -56,14 +57,21 @@ class InThread:
         return call
 
 
-@pytest_asyncio.fixture(params=["blocking", "asyncio"])
-async def client(daemon: Daemon, request: pytest.FixtureRequest) -> AsyncIterator[AsyncGrowd]:
-    if request.param == "asyncio":
-        async with AsyncGrowd(daemon.origin) as client:
+@asynccontextmanager
+async def connected(kind: str, *arguments: Any, **options: Any) -> AsyncIterator[AsyncGrowd]:
+    """A client of this kind, with coroutines."""
+    if kind == "asyncio":
+        async with AsyncGrowd(*arguments, **options) as client:
             yield client
     else:
-        with Growd(daemon.origin) as blocking:
+        with Growd(*arguments, **options) as blocking:
             yield InThread(blocking)
+
+
+@pytest_asyncio.fixture
+async def client(daemon: Daemon, kind: str) -> AsyncIterator[AsyncGrowd]:
+    async with connected(kind, daemon.origin) as client:
+        yield client
 
 
 def methods(of: type) -> dict[str, inspect.Signature]:
@@ -247,34 +255,29 @@ async def test_a_time_needs_a_time_zone(client: AsyncGrowd, said: Said):
         await client.history("environment_1", start=naive)
 
 
-@pytest.mark.parametrize("kind", [Growd, AsyncGrowd])
-def test_invalid_options_are_usage_errors(kind: type, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("client_type", [Growd, AsyncGrowd])
+def test_invalid_options_are_usage_errors(client_type: type, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(UsageError, match="the URL must be http://host:port, got ftp://chamber"):
-        kind("ftp://bob:secret@chamber")
+        client_type("ftp://bob:secret@chamber")
     with pytest.raises(UsageError, match=r"ca missing\.pem can't be read"):
-        kind("https://chamber", ca="missing.pem")
+        client_type("https://chamber", ca="missing.pem")
     with pytest.raises(UsageError, match="no password for bob: give password, or set GROWD_PASSWORD"):
-        kind("http://bob@chamber")
+        client_type("http://bob@chamber")
     with pytest.raises(UsageError, match="the name of a user has no colon, got bob:secret"):
-        kind("http://chamber", user="bob:secret", password="x")
+        client_type("http://chamber", user="bob:secret", password="x")
     monkeypatch.setenv("GROWD_URL", "ftp://other")
     with pytest.raises(UsageError, match="got ftp://other"):
-        kind()
+        client_type()
 
 
 async def made(kind: str, *arguments: Any, **options: Any) -> Any:
     """The error of a call of either client."""
-    if kind == "blocking":
-        with Growd(*arguments, **options) as client, pytest.raises(GrowdError) as failed:
-            await asyncio.to_thread(client.topics)
-    else:
-        async with AsyncGrowd(*arguments, **options) as client:
-            with pytest.raises(GrowdError) as failed:
-                await client.topics()
+    async with connected(kind, *arguments, **options) as client:
+        with pytest.raises(GrowdError) as failed:
+            await client.topics()
     return failed.value
 
 
-@pytest.mark.parametrize("kind", ["blocking", "asyncio"])
 async def test_failures_of_the_connection_are_sentences(kind: str, daemon: Daemon, own_port: int):
     error = await made(kind, f"http://127.0.0.1:{own_port}")
     assert isinstance(error, NotReachedError)
@@ -309,7 +312,6 @@ def refusal(status: str, code: str, *more: str) -> bytes:
     return "\r\n".join([f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *more, "", body]).encode()
 
 
-@pytest.mark.parametrize("kind", ["blocking", "asyncio"])
 async def test_answers_of_other_programs_are_not_those_of_growd(kind: str):
     for answer, words in [
         (b"SSH-2.0-OpenSSH_9.2\r\n", r"\(not HTTP\)"),
@@ -328,7 +330,6 @@ async def test_answers_of_other_programs_are_not_those_of_growd(kind: str):
     assert "within 0.1 s" in str(error)
 
 
-@pytest.mark.parametrize("kind", ["blocking", "asyncio"])
 async def test_refusals_have_their_own_errors(kind: str):
     error, request = await answered(
         kind, refusal("401 Unauthorized", "unauthorized"), user="bob", password="s@cret"
@@ -367,7 +368,6 @@ def couchdb(status: str, body: str) -> bytes:
     return f"{head}{body}".encode()
 
 
-@pytest.mark.parametrize("kind", ["blocking", "asyncio"])
 async def test_a_database_that_may_not_be_read_is_named(kind: str):
     body = '{"error": "forbidden", "reason": "You are not allowed to access this db."}'
     for status in ("401 Unauthorized", "403 Forbidden"):
@@ -377,13 +377,11 @@ async def test_a_database_that_may_not_be_read_is_named(kind: str):
         assert str(error).startswith(sentence)
 
 
-@pytest.mark.parametrize("kind", ["blocking", "asyncio"])
 async def test_a_database_is_read_without_its_growd(kind: str):
     empty, body = couchdb("200 OK", '{"rows": []}'), '{"error": "not_found", "reason": "missing"}'
     assert await points_of(kind, empty, couchdb("404 Object Not Found", body)) == []
 
 
-@pytest.mark.parametrize("kind", ["blocking", "asyncio"])
 async def test_a_couchdb_is_not_growd(kind: str):
     body = '{"error": "unauthorized", "reason": "You are not a server admin."}'
     error, _ = await answered(kind, couchdb("401 Unauthorized", body))
@@ -397,31 +395,21 @@ async def test_the_address_of_the_api_is_that_of_growd(daemon: Daemon):
         assert CO2 in await client.topics()
 
 
-@pytest.mark.parametrize("kind", ["blocking", "asyncio"])
 async def test_a_certificate_of_ones_own_is_trusted(kind: str, daemon: Daemon):
-    async with tls_door_to(daemon.port) as port:
-        url = f"https://localhost:{port}"
-        if kind == "blocking":
-            with Growd(url, ca=CA_FILE) as client:
-                found = await asyncio.to_thread(client.topics)
-        else:
-            async with AsyncGrowd(url, ca=CA_FILE) as client:
-                found = await client.topics()
-    assert CO2 in found
+    async with (
+        tls_door_to(daemon.port) as port,
+        connected(kind, f"https://localhost:{port}", ca=CA_FILE) as client,
+    ):
+        assert CO2 in await client.topics()
 
 
-@pytest.mark.parametrize("kind", ["blocking", "asyncio"])
 async def test_waiting_may_take_longer_than_an_answer(kind: str):
-    async with serving(Limits(topic_data_s=0.4)) as daemon:
-        if kind == "blocking":
-            with Growd(daemon.origin, timeout_s=0.2) as client:
-                waiting = asyncio.to_thread(client.wait, CO2)
-                with pytest.raises(NotFoundError, match="no message arrived"):
-                    await waiting
-        else:
-            async with AsyncGrowd(daemon.origin, timeout_s=0.2) as client:
-                with pytest.raises(NotFoundError, match="no message arrived"):
-                    await client.wait(CO2)
+    async with (
+        serving(Limits(topic_data_s=0.4)) as daemon,
+        connected(kind, daemon.origin, timeout_s=0.2) as client,
+    ):
+        with pytest.raises(NotFoundError, match="no message arrived"):
+            await client.wait(CO2)
 
 
 async def test_a_closed_asyncio_client_ends_its_streams(daemon: Daemon, said: Said):

@@ -9,22 +9,13 @@ import pytest
 
 from growd.store.points import PointMaker
 from growd_cloud.months import Month
-from support.cloud import Cloud, needs_cloud, running_cloud
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
+    from support.cloud import Cloud
     from support.couch_client import Answer
 
-pytestmark = needs_cloud
 FIRST = "1-" + "a" * 32
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
-
-
-@pytest.fixture
-async def cloud() -> AsyncIterator[Cloud]:
-    async with running_cloud() as running:
-        yield running
 
 
 def event(device: str, **members: Any) -> dict[str, Any]:

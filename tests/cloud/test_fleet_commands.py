@@ -10,7 +10,7 @@ import signal
 import sqlite3
 import time
 import tomllib
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,19 +23,17 @@ from click.testing import CliRunner
 from growd.config import load
 from growd.store.points import PointMaker
 from growd_cli.main import main
-from support.cloud import Cloud, needs_cloud, running_cloud
 from support.couch_client import client_of
+from support.http_server import serving_http
 from support.program import started
 from support.tls_door import CA_FILE, server_context
 from support.waiting import until_found
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from ssl import SSLContext
-
     from click.testing import Result
 
     from growd.config import Replication
+    from support.cloud import Cloud
 
 SHORT_DAY = {
     "format": "simple",
@@ -69,6 +67,11 @@ class Fleet:
         result = await self.growd(*words)
         assert result.exit_code == 0, result.output
         return result.stdout
+
+    async def refuses(self, *words: str, says: str, status: int = 1) -> None:
+        """The same; it must end with this status, and a sentence that has these words."""
+        result = await self.growd(*words)
+        assert (result.exit_code, says in result.stderr) == (status, True), result.output
 
     async def code(self, *words: str) -> str:
         return (await self.ok("invite", *words)).strip()
@@ -123,14 +126,12 @@ class Device:
 
 
 @pytest.fixture
-async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
-    async with running_cloud() as cloud:
-        (tmp_path / "admin").write_text("\n".join(cloud.server.credentials))
-        (tmp_path / "admin").chmod(0o600)
-        yield Fleet(cloud, tmp_path)
+def fleet(cloud: Cloud, tmp_path: Path) -> Fleet:
+    (tmp_path / "admin").write_text("\n".join(cloud.server.credentials))
+    (tmp_path / "admin").chmod(0o600)
+    return Fleet(cloud, tmp_path)
 
 
-@needs_cloud
 async def test_one_command_gives_a_device_its_login_and_its_replication(fleet: Fleet):
     device = fleet.device()
     result = await fleet.enroll(device, await fleet.code(), "--name", "Chamber 1", "--group", "school")
@@ -154,7 +155,6 @@ async def test_one_command_gives_a_device_its_login_and_its_replication(fleet: F
     assert printed.splitlines()[-1] == "1 device: 1 ok"
 
 
-@needs_cloud
 async def test_a_device_without_reports_for_15_minutes_is_silent_and_states_can_be_chosen(fleet: Fleet):
     device, other = fleet.device(), fleet.device()
     code = await fleet.code("--uses", "2")
@@ -173,7 +173,6 @@ async def test_a_device_without_reports_for_15_minutes_is_silent_and_states_can_
     assert await fleet.ok("list", "--state", "failure") == "0 devices\n"
 
 
-@needs_cloud
 async def test_a_code_is_for_one_device_unless_it_says_more(fleet: Fleet):
     first, second, third = fleet.device(), fleet.device(), fleet.device()
     code = await fleet.code()
@@ -186,7 +185,6 @@ async def test_a_code_is_for_one_device_unless_it_says_more(fleet: Fleet):
     assert [(await fleet.enroll(each, code)).exit_code for each in (second, third)] == [0, 0]
 
 
-@needs_cloud
 async def test_an_unknown_and_an_expired_code_change_nothing_on_the_device(fleet: Fleet):
     device = fleet.device()
     refused = await fleet.enroll(device, "AAAAA-BBBBB-CCCCC-DDDDD")
@@ -200,7 +198,6 @@ async def test_an_unknown_and_an_expired_code_change_nothing_on_the_device(fleet
     assert [path.name for path in device.place.iterdir() if "cloud" in path.name] == []
 
 
-@needs_cloud
 async def test_a_device_that_replicates_is_enrolled_again_only_on_request(fleet: Fleet):
     elsewhere = '[replication]\nurl = "http://old.example"\nprefix = "old_"\nca_file = ""\n'
     device = fleet.device(elsewhere)
@@ -217,7 +214,6 @@ async def test_a_device_that_replicates_is_enrolled_again_only_on_request(fleet:
     assert f"the device {device.id} has an account; revoke it first" in refused.stderr
 
 
-@needs_cloud
 async def test_recipes_are_checked_and_published_to_all_or_some(fleet: Fleet):
     one, other = fleet.device(), fleet.device()
     code = await fleet.code("--uses", "2")
@@ -228,9 +224,7 @@ async def test_recipes_are_checked_and_published_to_all_or_some(fleet: Fleet):
     wrong.write_text(json.dumps({"format": "simple", "operations": [[0, "light", 1]]}))
     recipes = fleet.cloud.names.recipes
 
-    refused = await fleet.growd("publish", str(sound), str(wrong))
-    assert refused.exit_code == 1
-    assert "nothing is published: " in refused.stderr
+    await fleet.refuses("publish", str(sound), str(wrong), says="nothing is published: ")
     assert await fleet.cloud.stored(recipes) == []
 
     assert await fleet.ok("publish", str(sound)) == "published short_day, revision 1000, for all: 2 devices\n"
@@ -241,28 +235,25 @@ async def test_recipes_are_checked_and_published_to_all_or_some(fleet: Fleet):
     words = shlex.split(await fleet.ok("publish", str(sound), "--to", "Chamber 1", "--group", "school"))
     assert words[-2:] == ["2", "devices"]
     assert (await fleet.cloud.stored(recipes))[0]["growd_for"] == [one.id, "group:school"]
-    refused = await fleet.growd("publish", str(sound), "--to", "Chamber 3")
-    assert refused.exit_code == 1
-    assert "there is no device Chamber 3; did you mean" in refused.stderr
+    await fleet.refuses(
+        "publish", str(sound), "--to", "Chamber 3", says="there is no device Chamber 3; did you mean"
+    )
 
-    refused = await fleet.growd("publish", str(sound), "--group", "schol")
-    assert (refused.exit_code, "in the group schol; did you mean school?" in refused.stderr) == (1, True)
-    refused = await fleet.growd("publish", str(sound), "--group", "farm")
-    assert (refused.exit_code, "in the group farm; groups with devices: school" in refused.stderr) == (
-        1,
-        True,
+    await fleet.refuses(
+        "publish", str(sound), "--group", "schol", says="in the group schol; did you mean school?"
+    )
+    await fleet.refuses(
+        "publish", str(sound), "--group", "farm", says="in the group farm; groups with devices: school"
     )
     listed = await fleet.ok("recipes")
     assert listed == f"short_day, revision 1001, for {one.id}, group:school: 2 devices\n"
     await fleet.ok("revoke", "Chamber 1")
-    refused = await fleet.growd("publish", str(sound), "--to", "Chamber 1")
-    assert (refused.exit_code, "(Chamber 1) is revoked" in refused.stderr) == (1, True)
+    await fleet.refuses("publish", str(sound), "--to", "Chamber 1", says="(Chamber 1) is revoked")
     assert await fleet.ok("withdraw", "short_day") == "withdrew short_day\n"
     assert await fleet.ok("recipes") == "no recipe is published\n"
     assert "there is no recipe short_day" in (await fleet.growd("withdraw", "short_day")).stderr
 
 
-@needs_cloud
 async def test_a_revoked_device_has_no_login_and_may_be_enrolled_again(fleet: Fleet):
     device = fleet.device()
     await fleet.enroll(device, await fleet.code(), "--name", "Chamber 1")
@@ -278,7 +269,6 @@ async def test_a_revoked_device_has_no_login_and_may_be_enrolled_again(fleet: Fl
     assert [row["state"] for row in await fleet.rows()] == ["new"]
 
 
-@needs_cloud
 async def test_a_device_gets_another_name_and_group(fleet: Fleet):
     device = fleet.device()
     await fleet.enroll(device, await fleet.code(), "--name", "Chamer 1", "--group", "school")
@@ -296,7 +286,6 @@ async def test_a_device_gets_another_name_and_group(fleet: Fleet):
     assert (await fleet.growd("rename", "Chamber 1")).exit_code == 2
 
 
-@needs_cloud
 async def test_a_reader_gets_a_login_that_lists(fleet: Fleet):
     name = f"teacher_{PointMaker.new_device()}"
     password = (await fleet.ok("reader", name)).strip()
@@ -315,29 +304,24 @@ async def test_a_reader_gets_a_login_that_lists(fleet: Fleet):
     assert not await fleet.cloud.accounts.has_account(name)
 
 
-@needs_cloud
 async def test_no_account_but_that_of_a_reader_is_changed(fleet: Fleet):
     administrator = fleet.cloud.server.credentials[0]
     device, password = await fleet.cloud.device()
     for name, word in ((administrator, "is an administrator"), (device, "with the role reader alone")):
         for option in ("--again", "--remove"):
-            refused = await fleet.growd("reader", name, option)
-            assert (refused.exit_code, word in refused.stderr) == (1, True)
+            await fleet.refuses("reader", name, option, says=word)
     async with client_of(fleet.cloud.server.url, (device, password)) as couch:
         assert (await couch("GET", "/_session")).json["userCtx"]["roles"] == ["device"]
     refused = await fleet.growd("reader", administrator)
     assert (refused.exit_code, "is an administrator" in refused.stderr, refused.stdout) == (1, True, "")
 
 
-@needs_cloud
 async def test_a_reader_of_a_cloud_that_there_is_not_gets_no_account(fleet: Fleet):
     name = f"teacher_{PointMaker.new_device()}"
-    refused = await fleet.growd("reader", name, "--prefix", "typo_")
-    assert (refused.exit_code, "`growd cloud prepare` makes the databases" in refused.stderr) == (1, True)
+    await fleet.refuses("reader", name, "--prefix", "typo_", says="`growd cloud prepare` makes the databases")
     assert not await fleet.cloud.accounts.has_account(name)
 
 
-@needs_cloud
 async def test_a_wrong_password_at_a_receiver_and_a_receiver_in_place_of_a_couchdb_are_named(fleet: Fleet):
     name = f"teacher_{PointMaker.new_device()}"
     await fleet.cloud.account(name, "pass", "reader")
@@ -354,20 +338,17 @@ async def test_a_wrong_password_at_a_receiver_and_a_receiver_in_place_of_a_couch
         assert f"{fleet.cloud.url} is the address of a receiver" in result.stderr
 
 
-@needs_cloud
 async def test_a_couchdb_in_place_of_its_receiver_is_named(fleet: Fleet):
     device = fleet.device()
     status, error = await asyncio.to_thread(refused, device, fleet.cloud.server.url)
     assert (status, "name the address of its receiver" in error) == (1, True)
 
 
-@needs_cloud
 async def test_an_account_without_a_report_can_be_revoked(fleet: Fleet):
     device, _ = await fleet.cloud.device()
     assert await fleet.ok("revoke", device) == f"{device} ({device}) revoked\n"
 
 
-@needs_cloud
 async def test_a_reader_lists_the_fleet_at_a_receiver_and_changes_nothing(fleet: Fleet):
     device = fleet.device()
     await fleet.enroll(device, await fleet.code(), "--name", "Chamber 1")
@@ -385,7 +366,6 @@ async def test_a_reader_lists_the_fleet_at_a_receiver_and_changes_nothing(fleet:
     assert (await fleet.growd("revoke", device.id)).exit_code == 4
 
 
-@needs_cloud
 async def test_a_cloud_without_databases_and_one_that_is_away_are_named(fleet: Fleet):
     words = ["fleet", "list", "--credentials", str(fleet.folder / "admin")]
     empty = [*words, "--couchdb", fleet.cloud.server.url, "--prefix", "nowhere_"]
@@ -395,7 +375,6 @@ async def test_a_cloud_without_databases_and_one_that_is_away_are_named(fleet: F
     assert (result.exit_code, "Connection refused" in result.stderr) == (3, True)
 
 
-@needs_cloud
 @pytest.mark.replication
 @pytest.mark.timeout(180)
 async def test_a_whole_device_reports_itself_and_gets_and_loses_its_recipe(fleet: Fleet):
@@ -447,43 +426,32 @@ def refused(device: Device, url: str, *words: str) -> tuple[int, str]:
     return result.exit_code, result.stderr
 
 
-def test_a_cloud_that_does_not_answer_is_named_with_the_cause(tmp_path: Path):
-    status, error = refused(Device.made(tmp_path), "http://127.0.0.1:1")
-    assert status == 3
-    assert "the cloud http://127.0.0.1:1 can't be reached: Connection refused" in error
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        (["http://127.0.0.1:1"], 3, "the cloud http://127.0.0.1:1 can't be reached: Connection refused"),
+        (["cloud.example"], 2, "http"),
+        (["ftp://cloud.example"], 2, "http"),
+        (["http://me:secret@cloud.example"], 2, "http"),
+        (["http://127.0.0.1:1", "--ca", CA_FILE], 2, "is for an https URL"),
+        (["http://127.0.0.1:1", "--group", "my school"], 2, "--group"),
+    ],
+)
+def test_an_enrolment_that_can_not_be_tried_is_refused(
+    tmp_path: Path, words: list[str], status: int, sentence: str
+):
+    found, error = refused(Device.made(tmp_path), *map(str, words))
+    assert (found, "secret" in error) == (status, False)
+    assert sentence in error
 
 
-@pytest.mark.parametrize("url", ["cloud.example", "ftp://cloud.example", "http://me:secret@cloud.example"])
-def test_an_address_that_is_none_is_a_usage_error(tmp_path: Path, url: str):
-    status, error = refused(Device.made(tmp_path), url)
-    assert (status, "secret" in error) == (2, False)
-
-
-def test_a_certificate_authority_is_for_https(tmp_path: Path):
-    device = Device.made(tmp_path)
-    status, error = refused(device, "http://127.0.0.1:1", "--ca", str(device.config))
-    assert (status, "is for an https URL" in error) == (2, True)
-
-
-def test_a_device_that_never_ran_has_no_id(tmp_path: Path):
-    device = Device.made(tmp_path)
-    (device.place / "growd.sqlite3").unlink()
-    status, error = refused(device, "http://127.0.0.1:1")
-    assert (status, "start growd once" in error) == (1, True)
-
-
-def test_a_section_that_can_t_be_changed_is_refused_before_the_code_is_used(tmp_path: Path):
+def test_a_device_that_never_ran_or_has_a_section_by_hand_or_no_configuration_is_refused(tmp_path: Path):
     device = Device.made(tmp_path, 'replication = {group = "x"}\n')
     status, error = refused(device, "http://127.0.0.1:1")
     assert (status, "set there by hand" in error) == (1, True)
-
-
-def test_a_group_that_growd_would_refuse_is_refused_before_the_code_is_used(tmp_path: Path):
-    status, error = refused(Device.made(tmp_path), "http://127.0.0.1:1", "--group", "my school")
-    assert (status, "'--group'" in error or "--group" in error) == (2, True)
-
-
-def test_a_missing_configuration_is_named(tmp_path: Path):
+    (device.place / "growd.sqlite3").unlink()
+    status, error = refused(device, "http://127.0.0.1:1")
+    assert (status, "start growd once" in error) == (1, True)
     words = ["fleet", "enroll", "http://127.0.0.1:1", "CODE", "--config", str(tmp_path / "none.toml")]
     result = CliRunner().invoke(main, words)
     assert (result.exit_code, "there is no configuration" in result.stderr) == (1, True)
@@ -491,7 +459,7 @@ def test_a_missing_configuration_is_named(tmp_path: Path):
 
 async def test_a_server_of_https_that_is_not_trusted_is_refused_with_the_remedy(tmp_path: Path):
     device = await asyncio.to_thread(Device.made, tmp_path)
-    async with served(nothing, server_context()) as url:
+    async with serving_http(nothing, tls=server_context()) as url:
         status, error = await asyncio.to_thread(refused, device, url)
         assert (status, "is not trusted" in error, "--ca FILE" in error) == (3, True, True)
         status, error = await asyncio.to_thread(refused, device, url, "--ca", CA_FILE)
@@ -518,7 +486,7 @@ async def test_a_login_that_is_not_of_this_device_or_from_elsewhere_is_not_writt
         text = answer.get("text", "").replace("DEVICE", device.id)
         return web.Response(status=answer["status"], headers=answer.get("headers"), text=text)
 
-    async with served(answered) as url:
+    async with serving_http(answered) as url:
         _, error = await asyncio.to_thread(refused, device, url)
     assert sentence in error
     assert asked == ["/_enroll"]
@@ -526,24 +494,10 @@ async def test_a_login_that_is_not_of_this_device_or_from_elsewhere_is_not_writt
 
 async def test_a_server_without_tls_is_named(tmp_path: Path):
     device = await asyncio.to_thread(Device.made, tmp_path)
-    async with served(nothing) as url:
+    async with serving_http(nothing) as url:
         status, error = await asyncio.to_thread(refused, device, url.replace("http:", "https:"))
     assert (status, f"its address is {url}" in error) == (3, True)
 
 
 async def nothing(_: web.BaseRequest) -> web.StreamResponse:
     return web.Response(status=404)
-
-
-@asynccontextmanager
-async def served(
-    handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], tls: SSLContext | None = None
-) -> AsyncIterator[str]:
-    """A server at an address of its own."""
-    runner = web.ServerRunner(web.Server(handler))
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-        yield f"{'https' if tls else 'http'}://localhost:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()

@@ -21,7 +21,7 @@ from growd.store.points import PointMaker
 from growd_cli.cloud_server import receive
 from growd_cloud.months import Month
 from growd_cloud.serving import receiving
-from support.cloud import Cloud, needs_cloud, running_cloud
+from support.cloud import Cloud, running_cloud
 from support.couch_client import Client, client_of
 from support.ports import held_port
 from support.tls_door import TLS, client_context
@@ -94,7 +94,6 @@ async def until_up(client: Client, path: str) -> None:
 
 
 @needs_haproxy
-@needs_cloud
 @pytest.mark.replication
 async def test_devices_and_readers_come_in_by_their_doors(tmp_path: Path):
     async with AsyncExitStack() as stack:
@@ -157,13 +156,6 @@ def test_the_compose_file_names_what_there_is():
     assert asked == {"couchdb1", "couchdb2"}  # a node of its own, not the proxy
     build = services["receiver1"]["build"]
     assert (CLOUD / build["context"] / build["dockerfile"]).is_file()
-
-
-def test_each_receiver_of_the_compose_file_asks_one_node_of_its_own():
-    services = yaml.safe_load((CLOUD / "compose.yaml").read_text())["services"]
-    commands = [service["command"] for name, service in services.items() if name.startswith("receiver")]
-    nodes = [command[command.index("--couchdb") + 1] for command in commands]
-    assert nodes == ["http://couchdb1:5984", "http://couchdb2:5984"]
 
 
 def test_the_container_of_the_receiver_copies_what_there_is():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from growd_cloud.months import CloudNames, Month
+from growd_cloud.months import CloudNames
 
 NOW = 1_795_000_000.0  # 2026-11-18
 
@@ -36,17 +36,3 @@ def test_the_databases_of_now_are_those_of_two_months():
         "points_other",
         "events_other",
     ]
-
-
-@pytest.mark.parametrize(
-    ("name", "parsed"),
-    [
-        ("a_points_2026_11", ("points", Month(2026, 11))),
-        ("a_events_other", ("events", None)),
-        ("a_points_2026_13", None),
-        ("points_2026_11", None),
-        ("a_devices", None),
-    ],
-)
-def test_a_name_is_parsed(name: str, parsed: object):
-    assert CloudNames("a_").parse(name) == parsed

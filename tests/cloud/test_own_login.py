@@ -10,6 +10,7 @@ from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
 from growd_cloud.own_login import REFUSED_S, OwnLogin
 from support.clock import ManualClock
+from support.http_server import serving_http
 
 OWN = ("receiver", "old")
 
@@ -24,11 +25,10 @@ async def test_a_refused_login_is_tried_each_two_minutes_and_others_pass():
         return web.json_response({}, status=200 if is_right else 401)
 
     clock, is_back = ManualClock(), False
-    runner = web.ServerRunner(web.Server(answer))
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = "http://{}:{}".format(*runner.addresses[0])
-    async with aiohttp.ClientSession(middlewares=(OwnLogin(OWN, clock.monotonic),)) as session:
+    async with (
+        serving_http(answer) as url,
+        aiohttp.ClientSession(middlewares=(OwnLogin(OWN, clock.monotonic),)) as session,
+    ):
         couch, device = (Couch(session, url, credentials=each) for each in (OWN, ("device", "right")))
         with pytest.raises(CouchRefusedError):
             await couch.info("devices")
@@ -46,4 +46,3 @@ async def test_a_refused_login_is_tried_each_two_minutes_and_others_pass():
         await clock.advance(REFUSED_S)
         assert [await couch.info("devices") for _ in range(3)] == [{}, {}, {}]
     assert len(asked) == 6
-    await runner.cleanup()

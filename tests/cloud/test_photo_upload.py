@@ -15,30 +15,23 @@ from growd_camera.album import CameraPhoto
 from growd_camera.records import PICTURE, document_of
 from growd_cli.main import main
 from growd_cloud.months import Month
-from support.cloud import Cloud, needs_cloud, running_cloud
 from support.cloud_export import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from support.cloud import Cloud
     from support.couch_client import Answer
 
     Login = tuple[str, str]
     Document = dict[str, Any]
 
-pytestmark = needs_cloud
 JANUARY, FEBRUARY = 1_767_400_000.0, 1_770_000_000.0  # 2026-01-03, 2026-02-02
 FIRST = "1-" + "a" * 32
 SECOND = "2-" + "b" * 32
 JPEG = b"\xff\xd8" + bytes(range(256)) * 600
 PHOTOS = "/environmental_photo"
-
-
-@pytest.fixture
-async def cloud() -> AsyncIterator[Cloud]:
-    async with running_cloud() as running:
-        yield running
 
 
 def photo(device: str, at: float, leaves: float | None = 41.5) -> Document:

@@ -18,7 +18,7 @@ from growd_cloud.checkpoints import MOST_NAMES
 from growd_cloud.receiver import MOST_ENROLMENTS, MOST_OF_ONE, MOST_REPORTS
 from growd_cloud.serving import prepare
 from support.clock import ManualClock
-from support.cloud import Cloud, needs_cloud, running_cloud
+from support.cloud import Cloud, running_cloud
 from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
 POINTS = "/environmental_data_point"
 EVENTS = "/environmental_event"
 JANUARY = 1_767_400_000.0  # 2026-01-03
-
-
-@pytest.fixture
-async def cloud() -> AsyncIterator[Cloud]:
-    async with running_cloud() as running:
-        yield running
 
 
 def basic(login: tuple[str, str] | None) -> str:
@@ -61,7 +55,6 @@ def batch(*documents: Any) -> dict[str, Any]:
     return {"docs": list(documents), "new_edits": False}
 
 
-@needs_cloud
 async def test_strangers_with_slow_bodies_stop_no_device(cloud: Cloud):
     client = await cloud.client(await cloud.device())
     async with slow_bodies(cloud, MOST_ENROLMENTS, "/_enroll"):
@@ -70,7 +63,6 @@ async def test_strangers_with_slow_bodies_stop_no_device(cloud: Cloud):
         assert (await client("POST", "/_enroll", {"code": "ABC", "device": "0" * 12})).status == 503
 
 
-@needs_cloud
 async def test_a_device_with_slow_bodies_stops_no_other(cloud: Cloud, caplog: pytest.LogCaptureFixture):
     login = await cloud.device()
     other = await cloud.client(await cloud.device())
@@ -85,20 +77,17 @@ async def test_a_device_with_slow_bodies_stops_no_other(cloud: Cloud, caplog: py
     ]
 
 
-@needs_cloud
 async def test_a_body_without_a_login_is_small(cloud: Cloud):
     stranger = await cloud.client()
     answer = await stranger("POST", "/_enroll", {"code": "x" * 5_000, "device": "0" * 12})
     assert answer.status == 413
 
 
-@needs_cloud
 @pytest.mark.parametrize("path", ["/metrics/", "//metrics", "/%6detrics", "/metrics/x"])
 async def test_metrics_have_one_spelling(cloud: Cloud, path: str):
     assert (await (await cloud.client())("GET", path)).status == 401
 
 
-@needs_cloud
 async def test_a_batch_has_a_limit_of_documents(cloud: Cloud):
     client = await cloud.client(await cloud.device())
     many = await client("POST", f"{POINTS}/_bulk_docs", batch(*[1] * (MOST_DOCUMENTS + 1)))
@@ -109,10 +98,8 @@ async def test_a_batch_has_a_limit_of_documents(cloud: Cloud):
     assert (await client("POST", f"{POINTS}/_revs_diff", revisions)).status == 400
 
 
-@needs_cloud
 async def test_a_question_makes_no_database(cloud: Cloud):
-    device, _ = login = await cloud.device()
-    client = await cloud.client(login)
+    device, client = await cloud.member()
     document_id = PointMaker(device).make("e", "v", 1, 1_450_000_000.0).document()["_id"]
     before = await cloud.databases()
     answer = await client("POST", f"{POINTS}/_revs_diff", {document_id: ["1-" + "a" * 32]})
@@ -120,7 +107,6 @@ async def test_a_question_makes_no_database(cloud: Cloud):
     assert await cloud.databases() == before
 
 
-@needs_cloud
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -137,11 +123,9 @@ async def test_a_wrong_request_is_no_fault_of_the_database(cloud: Cloud, path: s
     assert (await client("POST", path, body)).status == 400
 
 
-@needs_cloud
 async def test_a_number_that_couchdb_can_not_store_refuses_its_document_only(cloud: Cloud):
     huge = "1" + "0" * 400
-    login = device, _ = await cloud.device()
-    client = await cloud.client(login)
+    device, client = await cloud.member()
     points = [
         PointMaker(device).make("e", "v", value, JANUARY).document() | {"_rev": "1-" + "a" * 32}
         for value in ("huge", 10**300)
@@ -152,10 +136,8 @@ async def test_a_number_that_couchdb_can_not_store_refuses_its_document_only(clo
     assert (await client("PUT", f"{POINTS}/_local/a", b'{"n": %s}' % huge.encode())).status == 400
 
 
-@needs_cloud
 async def test_a_photo_that_does_not_follow_refuses_its_event_only(cloud: Cloud):
-    login = device, _ = await cloud.device()
-    client = await cloud.client(login)
+    device, client = await cloud.member()
     event, other = (
         PointMaker(device).make("e", "note", 1, JANUARY, category="note").document()
         | {"_rev": "1-" + "a" * 32}
@@ -167,18 +149,15 @@ async def test_a_photo_that_does_not_follow_refuses_its_event_only(cloud: Cloud)
     assert [row["reason"] for row in refused] == ["photo-1.png must be in the document"]
 
 
-@needs_cloud
 async def test_a_document_is_put_under_its_own_id(cloud: Cloud):
     login = device, _ = await cloud.device()
     document = PointMaker(device).make("e", "v", 1, JANUARY).document() | {"_rev": "1-" + "a" * 32}
     assert (await (await cloud.client(login))("PUT", f"{POINTS}/foo", document)).status == 400
 
 
-@needs_cloud
 async def test_an_event_gets_no_conflicts(cloud: Cloud):
     """A further revision adds a photo, and follows the stored one."""
-    login = device, _ = await cloud.device()
-    client = await cloud.client(login)
+    device, client = await cloud.member()
     event = PointMaker(device).make("e", "note", 1, JANUARY, category="note").document()
     event["_attachments"] = {}
     photo = {"photo-1.png": {"content_type": "image/png", "data": "iVBORw0KGgo="}}
@@ -202,7 +181,6 @@ async def test_an_event_gets_no_conflicts(cloud: Cloud):
         assert (await client("POST", path, batch(again))).json == []
 
 
-@needs_cloud
 async def test_a_device_writes_some_checkpoints_only(cloud: Cloud):
     client = await cloud.client(await cloud.device())
     for n in range(MOST_NAMES):
@@ -212,7 +190,6 @@ async def test_a_device_writes_some_checkpoints_only(cloud: Cloud):
     assert (await client("PUT", f"{POINTS}/_local/0", {"_rev": "0-x"})).status == 400
 
 
-@needs_cloud
 async def test_a_device_does_not_report_without_a_pause():
     async with running_cloud(ManualClock(RealClock().time())) as cloud:
         client = await cloud.client(await cloud.device())
@@ -221,12 +198,10 @@ async def test_a_device_does_not_report_without_a_pause():
     assert 429 not in statuses[:-1]
 
 
-@needs_cloud
 async def test_the_feed_of_a_revoked_device_ends():
     clock = ManualClock(RealClock().time())
     async with running_cloud(clock) as cloud:
-        login = device, _ = await cloud.device()
-        client = await cloud.client(login)
+        device, client = await cloud.member()
         async with client.open(
             "GET", "/recipes/_changes", feed="continuous", heartbeat="1000", since="now"
         ) as answer:
@@ -240,7 +215,6 @@ async def test_the_feed_of_a_revoked_device_ends():
                     pass
 
 
-@needs_cloud
 async def test_access_to_recipes_stays_as_somebody_has_set_it(cloud: Cloud):
     mine = {"admins": {"names": [], "roles": ["_admin"]}, "members": {"names": [], "roles": ["device"]}}
     for database in (cloud.names.recipes, cloud.names.devices):

@@ -19,6 +19,7 @@ from support.home import AVAILABILITY, CLIMATE, CONFIG, DEVICE, ENVIRONMENT, Hom
 from support.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 TEMPERATURE = (ENVIRONMENT, "measured", "air_temperature")
@@ -27,14 +28,19 @@ SET_POINT = f"{ENVIRONMENT}/desired/air_temperature"
 ALERT = OpenAlert("a1", "hot", "critical", "it is hot", "2026-11-23T10:00:00+00:00", None)
 
 
-async def test_state_and_discovery_are_published_before_growd_is_online(tmp_path: Path):
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
     async with broker(tmp_path) as port, at_home(port) as home:
-        assert home.state(*TEMPERATURE) == {"value": 21.5, "quality": "ok", "unit": "degC", "time": 1e9 - 1}
-        topics = [topic for topic, _ in home.history]
-        assert topics.index(CONFIG) < topics.index("/".join(("growd", DEVICE, *TEMPERATURE)))
-        assert [value for topic, value in home.history if topic == AVAILABILITY][:2] == ["offline", "online"]
-        assert home.history.index((AVAILABILITY, "online")) > topics.index(CONFIG)
-        assert home.seen[CONFIG]["components"]["measured_air_temperature"]["device_class"] == "temperature"
+        yield home
+
+
+async def test_state_and_discovery_are_published_before_growd_is_online(home: Home):
+    assert home.state(*TEMPERATURE) == {"value": 21.5, "quality": "ok", "unit": "degC", "time": 1e9 - 1}
+    topics = [topic for topic, _ in home.history]
+    assert topics.index(CONFIG) < topics.index("/".join(("growd", DEVICE, *TEMPERATURE)))
+    assert [value for topic, value in home.history if topic == AVAILABILITY][:2] == ["offline", "online"]
+    assert home.history.index((AVAILABILITY, "online")) > topics.index(CONFIG)
+    assert home.seen[CONFIG]["components"]["measured_air_temperature"]["device_class"] == "temperature"
 
 
 async def test_a_late_client_gets_all_values_at_once(tmp_path: Path):
@@ -46,24 +52,22 @@ async def test_a_late_client_gets_all_values_at_once(tmp_path: Path):
 
 
 @pytest.mark.parametrize("quality", ["fault", "stale", "warm-up"])
-async def test_a_value_that_is_not_ok_is_never_published(tmp_path: Path, quality: str):
-    async with broker(tmp_path) as port, at_home(port) as home:
-        home.status = replace(home.status, variables=[reading("air_temperature", 21.5, quality)])
-        await until(lambda: home.state(*TEMPERATURE)["quality"] == quality)
-        assert home.state(*TEMPERATURE)["value"] is None
+async def test_a_value_that_is_not_ok_is_never_published(home: Home, quality: str):
+    home.status = replace(home.status, variables=[reading("air_temperature", 21.5, quality)])
+    await until(lambda: home.state(*TEMPERATURE)["quality"] == quality)
+    assert home.state(*TEMPERATURE)["value"] is None
 
 
-async def test_only_what_has_changed_is_published_again(tmp_path: Path):
-    async with broker(tmp_path) as port, at_home(port) as home:
-        first = len(home.history)
-        for number in range(3):
-            home.status = replace(
-                home.status, time=home.status.time + 5, variables=[reading("air_temperature", 22.0 + number)]
-            )
-            await until(lambda number=number: home.state(*TEMPERATURE)["value"] == 22.0 + number)
-        others = ("config", "selected", "availability")
-        changed = {topic for topic, _ in home.history[first:] if not topic.endswith(others)}
-        assert changed == {"/".join(("growd", DEVICE, *TEMPERATURE))}
+async def test_only_what_has_changed_is_published_again(home: Home):
+    first = len(home.history)
+    for number in range(3):
+        home.status = replace(
+            home.status, time=home.status.time + 5, variables=[reading("air_temperature", 22.0 + number)]
+        )
+        await until(lambda number=number: home.state(*TEMPERATURE)["value"] == 22.0 + number)
+    others = ("config", "selected", "availability")
+    changed = {topic for topic, _ in home.history[first:] if not topic.endswith(others)}
+    assert changed == {"/".join(("growd", DEVICE, *TEMPERATURE))}
 
 
 async def test_the_end_of_growd_is_announced(tmp_path: Path):
@@ -92,11 +96,10 @@ async def test_an_outage_of_the_broker_is_told_and_everything_published_again(tm
             await until(lambda: not home.problem)
 
 
-async def test_a_start_of_home_assistant_gets_everything_again(tmp_path: Path):
-    async with broker(tmp_path) as port, at_home(port) as home:
-        home.seen.clear()
-        await home.client.publish("homeassistant/status", "online", qos=1)
-        await until(lambda: CONFIG in home.seen and home.state(*TEMPERATURE))
+async def test_a_start_of_home_assistant_gets_everything_again(home: Home):
+    home.seen.clear()
+    await home.client.publish("homeassistant/status", "online", qos=1)
+    await until(lambda: CONFIG in home.seen and home.state(*TEMPERATURE))
 
 
 async def test_components_of_an_earlier_configuration_are_removed(tmp_path: Path):
@@ -121,26 +124,24 @@ async def test_an_environment_that_is_gone_is_removed(tmp_path: Path):
             await until(lambda: home.seen.get(CONFIG) == "")
 
 
-async def test_alerts_are_listed_and_their_begin_and_end_are_events(tmp_path: Path):
-    async with broker(tmp_path) as port, at_home(port) as home:
-        home.status = replace(home.status, alerts=[ALERT])
-        event = f"growd/{DEVICE}/event"
-        await until(lambda: home.seen.get(event))
-        assert home.seen[event] == {"event_type": "critical", "text": "it is hot", "rule": "hot"}
-        await until(lambda: home.state("alerts")["count"] == 1)
-        home.status = replace(home.status, alerts=[])
-        await until(lambda: home.seen[event]["event_type"] == "ended")
+async def test_alerts_are_listed_and_their_begin_and_end_are_events(home: Home):
+    home.status = replace(home.status, alerts=[ALERT])
+    event = f"growd/{DEVICE}/event"
+    await until(lambda: home.seen.get(event))
+    assert home.seen[event] == {"event_type": "critical", "text": "it is hot", "rule": "hot"}
+    await until(lambda: home.state("alerts")["count"] == 1)
+    home.status = replace(home.status, alerts=[])
+    await until(lambda: home.seen[event]["event_type"] == "ended")
 
 
-async def test_a_set_point_takes_effect_and_comes_back_to_its_author(tmp_path: Path):
-    async with broker(tmp_path) as port, at_home(port) as home:
-        await home.say(f"{SET_POINT}/set", "24.5")
-        topic = home.bus.topics.get(SET_POINT)
-        await until(lambda: topic.last is not None)
-        assert (topic.last.value, topic.last.node) == (24.5, NODE)
-        await home.say(f"{SET_POINT}/set", "null")
-        await until(lambda: topic.last.value is None)
-        assert topic.last.quality is Quality.STALE
+async def test_a_set_point_takes_effect_and_comes_back_to_its_author(home: Home):
+    await home.say(f"{SET_POINT}/set", "24.5")
+    topic = home.bus.topics.get(SET_POINT)
+    await until(lambda: topic.last is not None)
+    assert (topic.last.value, topic.last.node) == (24.5, NODE)
+    await home.say(f"{SET_POINT}/set", "null")
+    await until(lambda: topic.last.value is None)
+    assert topic.last.quality is Quality.STALE
 
 
 @pytest.mark.long
@@ -166,16 +167,15 @@ async def test_a_set_point_takes_effect_and_comes_back_to_its_author(tmp_path: P
     ],
 )
 async def test_a_command_that_is_not_valid_is_refused_with_its_reason(
-    tmp_path: Path, topic: str, body: str, why: str
+    home: Home, topic: str, body: str, why: str
 ):
-    async with broker(tmp_path) as port, at_home(port) as home:
-        await home.say(topic, body)
-        await until(lambda: f"growd/{DEVICE}/event" in home.seen)
-        event = home.seen[f"growd/{DEVICE}/event"]
-        assert event["event_type"] == "refused"
-        assert why in event["text"]
-        assert event["topic"].endswith(topic)
-        assert home.bus.topics.get(SET_POINT).last is None
+    await home.say(topic, body)
+    await until(lambda: f"growd/{DEVICE}/event" in home.seen)
+    event = home.seen[f"growd/{DEVICE}/event"]
+    assert event["event_type"] == "refused"
+    assert why in event["text"]
+    assert event["topic"].endswith(topic)
+    assert home.bus.topics.get(SET_POINT).last is None
 
 
 async def test_a_retained_command_is_never_carried_out(tmp_path: Path):
@@ -199,64 +199,59 @@ async def test_without_commands_nothing_is_taken_and_nothing_can_be_set(tmp_path
         assert platforms == {"sensor", "binary_sensor"}
 
 
-async def test_the_newest_of_many_commands_on_a_topic_counts(tmp_path: Path):
-    async with broker(tmp_path) as port, at_home(port) as home:
-        await asyncio.gather(*(home.say(f"{SET_POINT}/set", f"{number / 10}") for number in range(200, 280)))
-        topic = home.bus.topics.get(SET_POINT)
-        await until(lambda: topic.last is not None and topic.last.value == 27.9)
-        assert topic.count < 80
+async def test_the_newest_of_many_commands_on_a_topic_counts(home: Home):
+    await asyncio.gather(*(home.say(f"{SET_POINT}/set", f"{number / 10}") for number in range(200, 280)))
+    topic = home.bus.topics.get(SET_POINT)
+    await until(lambda: topic.last is not None and topic.last.value == 27.9)
+    assert topic.count < 80
 
 
-async def test_a_recipe_is_chosen_started_and_stopped(tmp_path: Path):
-    async with broker(tmp_path) as port, at_home(port) as home:
-        recipe = f"{ENVIRONMENT}/recipe"
-        await until(lambda: home.seen[CONFIG]["components"]["recipe_selected"]["options"] == ["-", "lettuce"])
-        await home.say(f"{recipe}/selected/set", "lettuce")
-        await until(lambda: home.state(ENVIRONMENT, "recipe", "selected") == {"recipe_id": "lettuce"})
-        await home.say(f"{recipe}/start", "PRESS")
-        await home.say(f"{recipe}/stop", "PRESS")
-        await until(lambda: len(home.called) == 2)
-        assert home.called == [
-            (f"{ENVIRONMENT}/start_recipe", {"recipe_id": "lettuce"}, "mqtt"),
-            (f"{ENVIRONMENT}/stop_recipe", {}, "mqtt"),
-        ]
+async def test_a_recipe_is_chosen_started_and_stopped(home: Home):
+    recipe = f"{ENVIRONMENT}/recipe"
+    await until(lambda: home.seen[CONFIG]["components"]["recipe_selected"]["options"] == ["-", "lettuce"])
+    await home.say(f"{recipe}/selected/set", "lettuce")
+    await until(lambda: home.state(ENVIRONMENT, "recipe", "selected") == {"recipe_id": "lettuce"})
+    await home.say(f"{recipe}/start", "PRESS")
+    await home.say(f"{recipe}/stop", "PRESS")
+    await until(lambda: len(home.called) == 2)
+    assert home.called == [
+        (f"{ENVIRONMENT}/start_recipe", {"recipe_id": "lettuce"}, "mqtt"),
+        (f"{ENVIRONMENT}/stop_recipe", {}, "mqtt"),
+    ]
 
 
-async def test_outputs_are_held_safe_and_released(tmp_path: Path):
-    async with broker(tmp_path) as port, at_home(port) as home:
-        await home.say("hold/set", "ON")
-        await until(lambda: len(home.called) == 1)
-        await home.say("hold/set", "OFF")
-        await until(lambda: len(home.called) == 2)
-        assert [(name, who) for name, _, who in home.called] == [
-            ("hold/set", "mqtt"),
-            ("hold/release", "mqtt"),
-        ]
+async def test_outputs_are_held_safe_and_released(home: Home):
+    await home.say("hold/set", "ON")
+    await until(lambda: len(home.called) == 1)
+    await home.say("hold/set", "OFF")
+    await until(lambda: len(home.called) == 2)
+    assert [(name, who) for name, _, who in home.called] == [
+        ("hold/set", "mqtt"),
+        ("hold/release", "mqtt"),
+    ]
 
 
-async def test_mqtt_releases_its_own_hold_and_not_that_of_a_person(tmp_path: Path):
-    async with broker(tmp_path) as port, at_home(port) as home:
-        home.status = replace(home.status, holds=[Hold(Holder.PERSON, "hands inside", "ann", 7.0)])
-        await home.say("hold/set", "OFF")
-        await until(lambda: EVENT in home.seen)
-        assert "MQTT releases only its own hold" in home.seen[EVENT]["text"]
-        assert "by ann: hands inside" in home.seen[EVENT]["text"]
-        home.status = replace(home.status, holds=[Hold(Holder.PERSON, "", "mqtt", 8.0)])
-        await home.say("hold/set", "OFF")
-        await until(lambda: home.called)
-        assert home.called == [("hold/release", {"since": 8.0, "reason": ""}, "mqtt")]
+async def test_mqtt_releases_its_own_hold_and_not_that_of_a_person(home: Home):
+    home.status = replace(home.status, holds=[Hold(Holder.PERSON, "hands inside", "ann", 7.0)])
+    await home.say("hold/set", "OFF")
+    await until(lambda: EVENT in home.seen)
+    assert "MQTT releases only its own hold" in home.seen[EVENT]["text"]
+    assert "by ann: hands inside" in home.seen[EVENT]["text"]
+    home.status = replace(home.status, holds=[Hold(Holder.PERSON, "", "mqtt", 8.0)])
+    await home.say("hold/set", "OFF")
+    await until(lambda: home.called)
+    assert home.called == [("hold/release", {"since": 8.0, "reason": ""}, "mqtt")]
 
 
-async def test_a_retained_command_that_is_removed_starts_nothing(tmp_path: Path):
+async def test_a_retained_command_that_is_removed_starts_nothing(home: Home):
     """The broker passes the empty message on, without the flag of a retained one."""
-    async with broker(tmp_path) as port, at_home(port) as home:
-        await home.say(f"{ENVIRONMENT}/recipe/selected/set", "lettuce")
-        await until(lambda: home.state(ENVIRONMENT, "recipe", "selected") == {"recipe_id": "lettuce"})
-        for action in ("start", "stop", "pause", "resume"):
-            await home.say(f"{ENVIRONMENT}/recipe/{action}", "", retain=True)
-        refused = {"event_type": "refused", "topic": f"growd/{DEVICE}/{ENVIRONMENT}/recipe/resume"}
-        await until(lambda: refused.items() <= home.seen.get(EVENT, {}).items())
-        assert home.called == []
+    await home.say(f"{ENVIRONMENT}/recipe/selected/set", "lettuce")
+    await until(lambda: home.state(ENVIRONMENT, "recipe", "selected") == {"recipe_id": "lettuce"})
+    for action in ("start", "stop", "pause", "resume"):
+        await home.say(f"{ENVIRONMENT}/recipe/{action}", "", retain=True)
+    refused = {"event_type": "refused", "topic": f"growd/{DEVICE}/{ENVIRONMENT}/recipe/resume"}
+    await until(lambda: refused.items() <= home.seen.get(EVENT, {}).items())
+    assert home.called == []
 
 
 async def test_the_broker_retains_online_never_so_that_old_values_do_not_come_back(tmp_path: Path):
@@ -270,10 +265,9 @@ async def test_the_broker_retains_online_never_so_that_old_values_do_not_come_ba
         assert next(value for topic, value in late.history if topic == AVAILABILITY) == "offline"
 
 
-async def test_what_growd_says_about_a_command_is_an_event(tmp_path: Path):
-    async with broker(tmp_path) as port, at_home(port) as home:
-        topic = f"{ENVIRONMENT}/recipe/start"
-        await home.say(topic, "lettuce")
-        await until(lambda: EVENT in home.seen)
-        said = {"event_type": "remark", "text": "as it says", "topic": f"growd/{DEVICE}/{topic}"}
-        assert home.seen[EVENT] == said
+async def test_what_growd_says_about_a_command_is_an_event(home: Home):
+    topic = f"{ENVIRONMENT}/recipe/start"
+    await home.say(topic, "lettuce")
+    await until(lambda: EVENT in home.seen)
+    said = {"event_type": "remark", "text": "as it says", "topic": f"growd/{DEVICE}/{topic}"}
+    assert home.seen[EVENT] == said

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 import stat
 import tomllib
@@ -26,6 +25,7 @@ from growd_machine.installation.machine import InstallError, Machine
 from growd_machine.installation.sources import source_at
 from growd_machine.installation.steps import digest_of
 from support.couchdb_process import couchdb_home, couchdb_process
+from support.http_server import serving_http
 from support.ports import held_port
 
 if TYPE_CHECKING:
@@ -290,14 +290,12 @@ def test_an_absent_couchdb_is_named_with_a_remedy():
 
 
 async def test_an_older_server_is_named_with_its_version():
-    async def welcome(_: aiohttp.web.Request) -> aiohttp.web.Response:
+    async def welcome(_: aiohttp.web.BaseRequest) -> aiohttp.web.StreamResponse:
         return aiohttp.web.json_response(
             {"couchdb": "Welcome", "version": "3.3.3", "vendor": {"name": "The Apache Software Foundation"}}
         )
 
-    app = aiohttp.web.Application()
-    app.router.add_get("/", welcome)
-    async with served(app) as url:
+    async with serving_http(welcome) as url:
         found = await couchdb_findings(url, ("growd", "x"), SETTINGS)
     assert found.faults == [
         f"{url} is The Apache Software Foundation, version 3.3.3; growd needs Apache CouchDB 3.5 or newer"
@@ -308,7 +306,7 @@ async def test_an_older_server_is_named_with_its_version():
 async def test_only_who_has_the_installed_couchdb_is_sent_to_the_installation(*, is_installed: bool):
     is_accepted = True
 
-    async def answer(request: aiohttp.web.Request) -> aiohttp.web.Response:
+    async def answer(request: aiohttp.web.BaseRequest) -> aiohttp.web.StreamResponse:
         if not is_accepted:
             return aiohttp.web.json_response({"error": "unauthorized", "reason": "wrong"}, status=401)
         if request.path == "/":
@@ -318,9 +316,7 @@ async def test_only_who_has_the_installed_couchdb_is_sent_to_the_installation(*,
             return aiohttp.web.json_response({"chttpd": {"port": "15984"}, "smoosh": {}})
         return aiohttp.web.json_response({"error": "not_found", "reason": "missing"}, status=404)
 
-    app = aiohttp.web.Application()
-    app.router.add_get("/{path:.*}", answer)
-    async with served(app) as url:
+    async with serving_http(answer) as url:
         login = ("growd", "x")
         settings = (await couchdb_findings(url, login, SETTINGS, is_installed=is_installed)).faults[0]
         is_accepted = False
@@ -330,18 +326,6 @@ async def test_only_who_has_the_installed_couchdb_is_sent_to_the_installation(*,
     for sentence in (settings, refusal):
         assert ("growd install --couchdb" in sentence) is is_installed
     assert ("growd-couchdb" in absent) is is_installed
-
-
-@contextlib.asynccontextmanager
-async def served(app: aiohttp.web.Application):
-    runner = aiohttp.web.AppRunner(app)
-    await runner.setup()
-    try:
-        with held_port() as port:
-            await aiohttp.web.TCPSite(runner, "127.0.0.1", port).start()
-            yield f"http://127.0.0.1:{port}"
-    finally:
-        await runner.cleanup()
 
 
 def test_check_asks_the_configured_couchdb(tmp_path: Path):

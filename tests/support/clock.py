@@ -22,8 +22,8 @@ SETTLED_AFTER = 10_000  # rounds of the loop; code that is still busy then never
 class Time:
     """A function that returns `now`, in place of `time.monotonic`."""
 
-    def __init__(self) -> None:
-        self.now = 0.0
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
 
     def __call__(self) -> float:
         return self.now

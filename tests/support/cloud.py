@@ -22,7 +22,8 @@ from growd_cloud.months import CloudNames
 from growd_cloud.serving import CloudServer, connected, receiving
 from support.checkout import ROOT
 from support.couch_client import Client, client_of
-from support.database import COUCHDB_ADDRESS, named_server
+from support.database import COUCHDB_ADDRESS, DatabaseServer, named_server
+from support.http_server import serving_http
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,10 +31,8 @@ if TYPE_CHECKING:
     from growd.runtime.clock import Clock
 
 ADDRESS = os.environ.get("GROWD_TEST_COUCHDB_CLOUD") or os.environ.get(COUCHDB_ADDRESS)
-needs_cloud = pytest.mark.skipif(
-    ADDRESS is None,
-    reason="the embedded database has no users and no partitions: GROWD_TEST_COUCHDB names one",
-)
+NO_CLOUD = "the embedded database has no users and no partitions: GROWD_TEST_COUCHDB names one"
+needs_cloud = pytest.mark.skipif(ADDRESS is None, reason=NO_CLOUD)
 
 
 @dataclass
@@ -63,6 +62,11 @@ class Cloud:
         device, password = PointMaker.new_device(), secrets.token_hex(8)
         await self.account(device, password, "device")
         return device, password
+
+    async def member(self) -> tuple[str, Client]:
+        """A new device: its id, and a client with its account."""
+        login = await self.device()
+        return login[0], await self.client(login)
 
     async def account(self, name: str, password: str, *roles: str) -> None:
         """A new account of CouchDB that ends with the test."""
@@ -112,24 +116,25 @@ class CouchFront:
         return web.Response(status=status, body=content, content_type="application/json")
 
 
+def _couchdb() -> DatabaseServer:
+    if ADDRESS is None:
+        pytest.skip(NO_CLOUD)
+    return named_server(ADDRESS)
+
+
 @asynccontextmanager
 async def couch_front() -> AsyncIterator[tuple[CouchFront, str]]:
     """A front of the cloud's CouchDB, and its address."""
     async with aiohttp.ClientSession() as session:
-        front = CouchFront(session, named_server(ADDRESS or "").url)
-        runner = web.ServerRunner(web.Server(front.handle))
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        try:
-            yield front, "http://{}:{}".format(*runner.addresses[0])
-        finally:
-            await runner.cleanup()
+        front = CouchFront(session, _couchdb().url)
+        async with serving_http(front.handle) as url:
+            yield front, url
 
 
 @asynccontextmanager
 async def running_cloud(clock: Clock | None = None, url: str | None = None) -> AsyncIterator[Cloud]:
     """A receiver with fresh databases. It reaches CouchDB at `url`."""
-    named = named_server(ADDRESS or "")
+    named = _couchdb()
     assert named.auth is not None
     page = ServedPage(ROOT / "page", is_edited=True)
     server = CloudServer(named.url, named.auth, CloudNames(f"t{secrets.token_hex(4)}_"))

@@ -12,9 +12,10 @@ import random
 import re
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from support.stand_in import StandIn
 from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -79,39 +80,21 @@ class Exchange:
         raise EndedError
 
 
-class FaultProxy:
+class FaultProxy(StandIn):
     """A proxy to the server at `url`, with a random schedule of faults.
 
     `seen` counts requests by the name of their fault. After `calm()` there are no faults.
     """
 
     def __init__(self, url: str, faults: Iterable[Fault], *, seed: int, share: float = 0.5) -> None:
+        super().__init__(self._relay)
         parts = urlsplit(url)
         self.far = (parts.hostname, parts.port)
         self.random = random.Random(seed)
         self.seen: Counter[str] = Counter()
         self.watch: Callable[[str, Exchange], None] = lambda *_: None  # called with each fault
-        self._port = 0
         self._schedule = self._drawn(list(faults), share)
-        self._server: asyncio.Server | None = None
-        self._open: set[asyncio.Task[None]] = set()
         self._passed = asyncio.Event()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self._port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in self._open:
-            task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
 
     def calm(self) -> None:
         """Stop the faults."""
@@ -135,10 +118,7 @@ class FaultProxy:
                 deck = self.random.sample(faults, len(faults))
             yield deck.pop()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._open.add(task)
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = _Connection(self, reader, writer)
         try:
             while request := await read_message(reader):
@@ -149,10 +129,9 @@ class FaultProxy:
                 self.watch(fault.__name__, exchange)
                 self._passed.set()
                 await fault(exchange)
-        except (OSError, EOFError, EndedError, asyncio.CancelledError):
+        except (OSError, EOFError, EndedError):
             pass  # only this connection ends
         finally:
-            self._open.discard(task)
             connection.close()
 
 

@@ -21,6 +21,7 @@ from growd.config import Access, Config, Couchdb, Http
 from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
 from growd.wiring.access import access_control
+from support.clock import Time
 from support.couch_client import Answer
 from support.daemon import Daemon, MemoryStore
 from support.session_server import session_cookie
@@ -33,16 +34,6 @@ PARAM = "/_svc/api/0.0.1/param"
 PLAN = "environment_1/recipe_plan"
 RESET = "environment_1/interlocks/ceiling/reset"
 ROLES = {"reader": ["growd_reader"], "operator": ["growd_operator"], "administrator": ["growd_admin"]}
-
-
-class Time:
-    """Monotonic time that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @dataclass
@@ -90,7 +81,7 @@ class GuardedDaemon(Daemon):
 async def guarded_daemon(url: str, **access: Any) -> AsyncIterator[GuardedDaemon]:
     """A daemon on a free port, whose users are those of the database at `url`; `access` as in [access]."""
     config = Config(http=Http(access="couchdb"), couchdb=Couchdb(url=url), access=Access(**access))
-    moved, store = Time(), MemoryStore()
+    moved, store = Time(1_000.0), MemoryStore()
     bus = Bus(RealClock(), Parameters(store=store))
     gateway = Gateway(lambda: url)
     control = access_control(config, gateway, "/_svc", moved)

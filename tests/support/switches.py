@@ -13,6 +13,7 @@ from aiohttp import encode_basic_auth, web
 
 from growd_hwsim.network_switches import SimulatedSwitch
 from support.clock import ManualClock
+from support.http_server import serving_http
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -93,13 +94,8 @@ async def served(protocol: str, **options: object) -> AsyncIterator[Served]:
     device = Served(protocol, **options)  # type: ignore[arg-type]
     application = web.Application()
     application.router.add_get("/{path:.*}", device.answer)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    device.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
-        yield device
-    finally:
-        device.release()
-        await runner.cleanup()
+    async with serving_http(application) as device.url:
+        try:
+            yield device
+        finally:
+            device.release()

@@ -41,7 +41,7 @@ def write_parquet(rows: Path, columns: Sequence[str], target: Path) -> None:
     schema = pa.schema(list(zip(columns, types, strict=True)))
     with ParquetWriter(target, schema, compression="zstd") as writer:
         for values in _groups(rows, form):
-            arrays = [_array(column, kind) for column, kind in zip(values, types, strict=True)]
+            arrays = [array_of(column, kind) for column, kind in zip(values, types, strict=True)]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 
 
@@ -58,11 +58,14 @@ def _type_of(name: str, kinds: set[type]) -> pa.DataType:
     return _TYPES.get(frozenset(kinds - {type(None)}), pa.string())
 
 
-def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """An array of this type: as text, any value; as a number or as a truth, None for what is none."""
     if kind == pa.string():
         values = [value if value is None or isinstance(value, str) else stringify(value) for value in values]
     elif kind == pa.float64():
         values = [None if value is None else _double(value) for value in values]
+    elif kind == pa.bool_():
+        values = [value if isinstance(value, bool) else None for value in values]
     return pa.array(values, kind)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from aiohttp import hdrs, web
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from growd.api.operations import Api
     from growd_analysis.reports.service import RunReports
+
+T = TypeVar("T")
 
 _LANGUAGE: Final = Field("lang", Kind.STRING, default="en", doc="the language", choices=LANGUAGES)
 
@@ -51,24 +53,21 @@ class ReportCalls:
         )  # fmt: skip
 
     async def _figures(self, _: Api, call: Call) -> web.StreamResponse:
-        try:
-            return json_answer(await (await self._reports()).figures(call.name))
-        except StoreError as error:
-            raise _unavailable(error) from None
+        return json_answer(await self._asked(lambda reports: reports.figures(call.name)))
 
     async def _report(self, _: Api, call: Call) -> web.StreamResponse:
-        try:
-            return report_page(await (await self._reports()).report(call.name, call.query["lang"]))
-        except StoreError as error:
-            raise _unavailable(error) from None
+        return report_page(await self._asked(lambda reports: reports.report(call.name, call.query["lang"])))
 
     async def _compare(self, _: Api, call: Call) -> web.StreamResponse:
+        runs, lang = call.query["run"], call.query["lang"]
+        return report_page(await self._asked(lambda reports: reports.comparison(runs, lang)))
+
+    async def _asked(self, ask: Callable[[RunReports], Awaitable[T]]) -> T:
         try:
-            return report_page(
-                await (await self._reports()).comparison(call.query["run"], call.query["lang"])
-            )
+            return await ask(await self._reports())
         except StoreError as error:
-            raise _unavailable(error) from None
+            later = {"Retry-After": "5"}
+            raise ApiError(503, "database_unavailable", str(error), later) from None
 
 
 def report_page(page: bytes) -> web.Response:
@@ -77,7 +76,3 @@ def report_page(page: bytes) -> web.Response:
 
     headers = {"Content-Security-Policy": POLICY, hdrs.CONTENT_TYPE: "text/html; charset=utf-8"}
     return web.Response(body=page, headers=headers)
-
-
-def _unavailable(error: StoreError) -> ApiError:
-    return ApiError(503, "database_unavailable", str(error), {"Retry-After": "5"})

@@ -151,19 +151,26 @@ def happenings(figures: RunFigures, language: Language) -> Element:
     rows: list[list[str]] = []
     for one in figures.events:
         if one.kind in LASTING:
-            times = [_span(begin, end, language, figures.end) for begin, end in one.times[:_MOST_TIMES]]
-            more = [say("more", number=one.count - len(times))] if one.count > len(times) else []
+            times = _times(one.times, one.count, figures, language)
             lasted_s = one.lasted_s + sum(figures.end - begin for begin, end in one.times if end is None)
             lasted = language.duration(lasted_s) if lasted_s else ""
-            rows.append([say(one.kind), one.source, str(one.count), lasted, "; ".join(times + more)])
+            rows.append([say(one.kind), one.source, str(one.count), lasted, times])
     for is_clean, key in ((True, "clean_gap"), (False, "power_gap")):
         gaps = [gap for gap in figures.gaps if gap.clean is is_clean]
         if gaps:
-            times = [_span(gap.begin, gap.end, language, figures.end) for gap in gaps[:_MOST_TIMES]]
-            more = [say("more", number=len(gaps) - len(times))] if len(gaps) > len(times) else []
+            times = _times([(gap.begin, gap.end) for gap in gaps], len(gaps), figures, language)
             total = language.duration(sum(gap.end - gap.begin for gap in gaps))
-            rows.append([say("gap"), say(key), str(len(gaps)), total, "; ".join(times + more)])
+            rows.append([say("gap"), say(key), str(len(gaps)), total, times])
     return table(heads, rows, numbers=(2,)) if rows else element("p", say("no_events"))
+
+
+def _times(
+    spans: Sequence[tuple[float, float | None]], count: int, figures: RunFigures, language: Language
+) -> str:
+    """The first of so many spans in words, and how many more there are."""
+    shown = [_span(begin, end, language, figures.end) for begin, end in spans[:_MOST_TIMES]]
+    more = [language.say("more", number=count - len(shown))] if count > len(shown) else []
+    return "; ".join(shown + more)
 
 
 def recipe_events(events: Sequence[dict[str, Any]], language: Language) -> Element | None:

@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if sys.version_info < (3, 11):  # noqa: UP036  whoever installs may have an older one
     sys.exit(f"growd needs Python 3.11 or newer; this is Python {sys.version_info[0]}.{sys.version_info[1]}")
@@ -52,29 +52,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     for option in INSTALL_OPTIONS:
         words = argparse.SUPPRESS if option.is_hidden else option.help
+        settings: dict[str, Any] = {"metavar": option.metavar}
         if option.metavar is None:
-            parser.add_argument(option.flag, dest=option.name, action="store_true", help=words)
-        else:
-            if option.is_repeatable:
-                parser.add_argument(
-                    option.flag,
-                    dest=option.name,
-                    metavar=option.metavar,
-                    action="append",
-                    default=[],
-                    help=words,
-                )
-                continue
-            kind = Path if option.name == "root" else str
-            default = Path("/") if option.name == "root" else None
-            parser.add_argument(
-                option.flag,
-                dest=option.name,
-                metavar=option.metavar,
-                type=kind,
-                default=default,
-                help=words,
-            )
+            settings = {"action": "store_true"}
+        elif option.is_repeatable:
+            settings |= {"action": "append", "default": []}
+        elif option.name == "root":
+            settings |= {"type": Path, "default": Path("/")}
+        parser.add_argument(option.flag, dest=option.name, help=words, **settings)
     return parser
 
 

@@ -126,17 +126,7 @@ class GrowdService:
 
     def state(self) -> ServiceState:
         """Raises `InstallError`."""
-        shown = output_of(
-            [
-                "systemctl",
-                "show",
-                SERVICE,
-                "--property=ActiveState",
-                "--property=InvocationID",
-                "--property=Result",
-            ]
-        )
+        names = ("ActiveState", "InvocationID", "Result")
+        shown = output_of(["systemctl", "show", SERVICE, *(f"--property={name}" for name in names)])
         found = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
-        return ServiceState(
-            found.get("ActiveState", ""), found.get("InvocationID", ""), found.get("Result", "")
-        )
+        return ServiceState(*(found.get(name, "") for name in names))

@@ -7,7 +7,6 @@ unknown ones are ignored.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -124,7 +123,3 @@ class GrowdHealth(msgspec.Struct, frozen=True):
         """A sentence for each failure that was not there before; without `before`, none is new."""
         if before is not None:
             yield from (words for key, words in self.failures.items() if key not in before.failures)
-
-
-Probe = Callable[[], GrowdHealth]
-"""Asks the running growd. Raises `ProbeError`."""

@@ -5,12 +5,13 @@ The installed version stays as it is if any of this fails.
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from growd_machine.installation.data_copy import size_of_files
 from growd_machine.installation.growd_service import driver_warnings, output_of
@@ -22,7 +23,6 @@ from growd_machine.installation.versions import (
     CURRENT,
     PREVIOUS,
     VERSIONS,
-    free_bytes,
     linked,
     refuse_while_upgrading,
     size_of,
@@ -41,7 +41,6 @@ BUILD_S: Final = 3600.0
 """Time limit of making a version: it is fetched over any network."""
 
 MARGIN_BYTES: Final = 50_000_000
-_PACKAGE: Final = Path("usr/lib/growd/version.json")
 
 
 @dataclass(frozen=True)
@@ -67,17 +66,14 @@ class Preparation:
             tidy(self.machine)
             raise
         health = self._health()
-        upgrade = Upgrade(
-            source=current.folder.name,
-            target=target.folder.name,
-            began=time.time(),
-            trial_s=trial_s,
+        return self._begun(
+            current,
+            target,
+            trial_s,
             before=health,
             points_per_s=_rate(earlier, health, self.monotonic() - began),
             backup=f"{current.version}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}",
         )
-        begin(self.machine, upgrade, current)
-        return upgrade
 
     def go_back(self, trial_s: float) -> Upgrade:
         """The same for the previous version."""
@@ -85,22 +81,17 @@ class Preparation:
         if target is None:
             raise InstallError("there is no previous version to go back to")
         self._check(target)
+        return self._begun(current, target, trial_s, before=self._health())
+
+    def _begun(self, current: Version, target: Version, trial_s: float, **known: Any) -> Upgrade:
+        source = current.folder.name
         upgrade = Upgrade(
-            source=current.folder.name,
-            target=target.folder.name,
-            began=time.time(),
-            trial_s=trial_s,
-            before=self._health(),
+            source=source, target=target.folder.name, began=time.time(), trial_s=trial_s, **known
         )
         begin(self.machine, upgrade, current)
         return upgrade
 
     def _current(self) -> Version:
-        if self.machine.at(_PACKAGE).exists() and not self.machine.at(CURRENT).is_symlink():
-            raise InstallError(
-                "growd was installed by the Debian package; upgrade it with "
-                "sudo apt install ./growd_VERSION_ARCHITECTURE.deb"
-            )
         refuse_while_upgrading(self.machine)
         current = linked(self.machine, CURRENT)
         if current is None:
@@ -128,7 +119,7 @@ class Preparation:
             if folder.exists():
                 disk = folder.stat().st_dev
                 on_disks[disk] = on_disks.get(disk, 0) + needed
-                free = free_bytes(folder)
+                free = shutil.disk_usage(folder).free
                 if free < on_disks[disk]:
                     wanted = f"{on_disks[disk] / 1e6:.0f} MB"
                     raise InstallError(f"{folder} needs {wanted} of free space, and has {free / 1e6:.0f} MB")

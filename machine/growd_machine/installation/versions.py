@@ -131,13 +131,6 @@ def remove_unused(machine: Machine) -> None:
         part.unlink()
 
 
-def free_bytes(folder: Path) -> int:
-    """The free space for a folder that need not exist yet."""
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).free
-
-
 def size_of(folder: Path) -> int:
     """Bytes on the disk of a folder's files."""
     return sum(
