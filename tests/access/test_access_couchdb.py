@@ -16,8 +16,8 @@ import pytest
 from growd.access.sessions import SessionLimits
 from growd.status.status_node import StatusNode
 from growd_cli.client import NOT_ALLOWED
-from support.couch_client import FILES, client_of
-from support.database import COUCHDB_ADDRESS, named_server
+from support.couch_client import COUCHDB_ADDRESS, FILES, client_of
+from support.database import named_server
 from support.guarded import PARAM, PLAN, RESET, ROLES, GuardedDaemon, Users, guarded_daemon, users_of
 from support.program import said, started
 from support.raw_http import raw_client

@@ -26,8 +26,8 @@ from growd.store.bootstrap import Databases
 from growd.store.database import Database
 from growd.store.points import PointMaker
 from growd.store.replication import ReplicationPace, Replicator
-from support.couch_client import Client, client_of
-from support.database import COUCHDB_ADDRESS, DatabaseServer, named_server
+from support.couch_client import COUCHDB_ADDRESS, Client, client_of
+from support.database import DatabaseServer, named_server
 from support.running import in_tasks
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from uuid import uuid4
 import pytest
 
 from support.checkout import ROOT
-from support.couch_client import Client, client_of
-from support.database import COUCHDB_ADDRESS, named_server
+from support.couch_client import COUCHDB_ADDRESS, Client, client_of
+from support.database import named_server
 from support.waiting import until_found
 
 if TYPE_CHECKING:

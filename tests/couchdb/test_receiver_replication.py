@@ -15,8 +15,8 @@ from growd_cloud.devices import DeviceDocument, device_document_id
 from growd_cloud.months import Month
 from growd_cloud.serving import prepare
 from support.cloud import Cloud, needs_cloud, running_cloud
-from support.couch_client import Client, client_of
-from support.database import COUCHDB_ADDRESS, named_server
+from support.couch_client import COUCHDB_ADDRESS, Client, client_of
+from support.database import named_server
 from support.waiting import until_found
 
 if TYPE_CHECKING:

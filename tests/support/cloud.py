@@ -21,8 +21,8 @@ from growd_cloud.accounts import Accounts
 from growd_cloud.months import CloudNames
 from growd_cloud.serving import CloudServer, connected, receiving
 from support.checkout import ROOT
-from support.couch_client import Client, client_of
-from support.database import COUCHDB_ADDRESS, DatabaseServer, named_server
+from support.couch_client import COUCHDB_ADDRESS, Client, client_of
+from support.database import DatabaseServer, named_server
 from support.http_server import serving_http
 
 if TYPE_CHECKING:

@@ -16,11 +16,12 @@ import aiohttp
 from yarl import URL
 
 from growd.store.bootstrap import read_design
-from support.database import COUCHDB_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
+COUCHDB_ADDRESS = "GROWD_TEST_COUCHDB"
+"""The variable with the address of an Apache CouchDB for the tests."""
 FILES = Path(__file__).parents[2] / "couchdb"
 
 

@@ -19,13 +19,13 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from support.couch_client import COUCHDB_ADDRESS
 from support.processes import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 EMBEDDED_SERVER = Path(__file__).parents[2] / "couchdb" / "embedded" / "server.mjs"
-COUCHDB_ADDRESS = "GROWD_TEST_COUCHDB"
 
 
 @dataclass(frozen=True)
