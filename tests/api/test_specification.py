@@ -126,7 +126,7 @@ ROWS = [
     ("GET", f"/service/{ENV}/start_recipe", None, 200, {"request_type", "node", "args"}),
     ("GET", f"/topic/{CO2}", None, 200, {"type", "subs", "pubs"}),
     ("GET", f"/node/{ENV}/recipe_runner", None, 200, {"node_name", "pubs", "subs", "srvs", "params"}),
-    ("POST", f"/param/{ENV}/my_new_param", {"value": {"a": [1, None]}}, 200, {"result"}),
+    ("POST", f"/param/{ENV}/my_new_param", {"value": [1, {"a": None}]}, 200, {"result"}),
     ("GET", f"/param/{ENV}/my_new_param", None, 200, {"result"}),
     ("POST", f"/param/{KP}p", {"value": 5}, 409, REFUSAL),
     ("POST", "/param/other", {"Value": 1}, 400, REFUSAL),
