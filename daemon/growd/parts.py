@@ -36,6 +36,7 @@ PARTS: Final = {
     "reports": "growd_analysis.reports.part:opened",
     "simulations": "growd_analysis.simulation.part:opened",
     "home": "growd_home.part:opened",
+    "rosbridge": "growd_home.rosbridge_part:opened",
     "cloud": "growd_cloud.part:opened",
     "camera": "growd_camera.part:opened",
     "setup": "growd_machine.setup.part:opened",

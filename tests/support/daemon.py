@@ -25,6 +25,7 @@ from growd.bus.services import SUCCESS
 from growd.config import Http
 from growd.runtime.clock import RealClock
 from growd_analysis.reports.calls import ReportCalls
+from growd_home.rosbridge_part import add_rosbridge
 from support.couch_client import Answer
 from support.waiting import PATIENCE_S
 
@@ -228,6 +229,7 @@ async def serving(
     )
     if reports is not None:
         api.offer(ReportCalls(partial(asyncio.sleep, 0, reports)).operations)
+    add_rosbridge(api)
     server = FrontDoor(api, database, guard=OriginGuard(policy or Http(hosts=NAMES)))
     await server.open("127.0.0.1", port, certificate=certificate)
     try:

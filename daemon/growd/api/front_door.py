@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import StreamReader, hdrs, web
@@ -48,7 +47,6 @@ class FrontDoor:
         """How many requests were answered, by the first digit of the status, without open streams."""
         self._api = api
         self._database = database
-        api.pages[f"{api.root}/rosbridge"] = partial(_serve_rosbridge, api)
 
     @property
     def connections(self) -> int:
@@ -135,9 +133,3 @@ async def _drop(body: StreamReader) -> None:
     with suppress(web.RequestPayloadError, HttpProcessingError, ConnectionError, RuntimeError):
         while await body.readany():
             pass
-
-
-async def _serve_rosbridge(api: Api, request: web.BaseRequest) -> web.StreamResponse:
-    from growd.api.rosbridge import serve_rosbridge  # noqa: PLC0415  most growds never need it
-
-    return await serve_rosbridge(api, request)

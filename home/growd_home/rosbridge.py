@@ -20,7 +20,6 @@ from msgspec.json import encode
 from growd.api.broadcast import bound_buffers, transport_of
 from growd.api.operations import own_name
 from growd.api.requests import SMALL, decoded
-from growd.api.rosapi import ROSAPI
 from growd.bus.errors import BusError, ClosedError, InvalidArgumentsError, NotOpenError, counted, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
@@ -29,6 +28,7 @@ from growd.bus.services import Service
 from growd.server.client_request import add_own_headers, client_of
 from growd.server.connections import connection_of
 from growd.server.errors import ApiError
+from growd_home.rosapi import ROSAPI
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -13,10 +13,10 @@ from aiohttp import WSMsgType
 
 from growd.api.operations import Limits
 from growd.api.requests import SMALL
-from growd.api.rosbridge import MOST_CALLS, MOST_SUBSCRIPTIONS, ROSAPI
 from growd.bus.messages import Quality
 from growd.config import Http
 from growd.server.client_limits import ClientLimits, Clients
+from growd_home.rosbridge import MOST_CALLS, MOST_SUBSCRIPTIONS, ROSAPI
 from support.checkout import ROOT
 from support.clock import ManualClock
 from support.daemon import CALIBRATE, CO2, LIGHT, NAMES, POSITION, START, STOP, serving
