@@ -266,10 +266,11 @@ async def test_a_probe_that_is_needed_holds_a_session_too():
 
 
 async def test_doses_into_the_cylinder_do_not_count_as_doses_without_effect():
-    async with stage() as on:
-        on.command(f"desired/{PH}", 5.2)
-        await on.calibrate()
-        await on.rig.clock.advance(60)
+    limits = InterlockOptions(mixing_pause_s=30, dosing_ml_per_hour=1_000, dosing_ml_per_day=1_000)
+    async with stage(interlock=limits) as on:
+        for _ in range(4):
+            await on.calibrate()
+            await on.rig.clock.advance(120)
         assert not on.rig.last(f"interlocks/{PH}_no_fall").value["tripped"]
 
 
