@@ -23,8 +23,8 @@ import msgspec
 from growd.bus.errors import counted
 from growd.config import Chamber
 from growd.recipes.drawing import plan_of
-from growd.recipes.errors import InvalidRecipeError
 from growd.recipes.findings import RecipeFinding, errors
+from growd.recipes.formats import InvalidRecipeError
 from growd.recipes.interpreter import FORMATS, check, interpret, read, schema_of
 from growd.runtime.files import EncodingError, read_text
 from growd.runtime.text import duration

@@ -17,8 +17,8 @@ from growd.bus.errors import counted
 from growd.config import Chamber, load
 from growd.config.profiles import profile_path
 from growd.host import logs
-from growd.recipes.errors import RecipeRefusedError
 from growd.recipes.findings import errors
+from growd.recipes.formats import RecipeRefusedError
 from growd.recipes.interpreter import check, interpret
 from growd.recipes.runner import PERIOD_S
 from growd.runtime.event_loop import run_on_loop

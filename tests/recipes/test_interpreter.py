@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.recipes.errors import InvalidRecipeError
 from growd.recipes.findings import Severity, errors, under
+from growd.recipes.formats import InvalidRecipeError
 from growd.recipes.grammar import fitting
 from growd.recipes.interpreter import FORMATS, MAX_BYTES, MAX_FINDINGS, check, interpret
 from growd.recipes.phases import MAX_PHASES, MAX_POINTS

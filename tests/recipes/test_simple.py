@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.recipes.errors import InvalidRecipeError
 from growd.recipes.findings import Severity
+from growd.recipes.formats import InvalidRecipeError
 from growd.recipes.interpreter import check, interpret
 from growd.recipes.simple import MAX_OPERATIONS
 from growd.variables import VARIABLES

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta
 
 from growd.bus.fields import Field, Kind
-from growd.recipes.errors import RecipeRefusedError
+from growd.recipes.formats import RecipeRefusedError
 from growd.runtime.files import read_regular
 from growd.runtime.text import duration, printable
 from growd.variable_names import LANGUAGES

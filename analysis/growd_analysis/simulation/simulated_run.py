@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from growd.bus import Bus
 from growd.device_kinds import SENSOR_KINDS
-from growd.recipes.errors import RecipeRefusedError
+from growd.recipes.formats import RecipeRefusedError
 from growd.runs.circumstances import counted_outputs
 from growd.runs.run_figures import RunPoints, run_figures
 from growd.runtime.liveness import Liveness

@@ -1,4 +1,4 @@
-"""What a chamber needs of the recipe formats while no recipe runs; `interpreter.py` has the rest."""
+"""Recipe formats, as far as a chamber needs them while no recipe runs, and the errors of recipes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,18 @@ Reach = Mapping[str, tuple[float, float] | tuple[float, float, str] | tuple[floa
 """The lowest and highest set point that the actuators of an environment can reach, by variable. With a note,
 which says why, others are refused. The last number is of a lamp that can't be dimmed: it is on from there.
 """
+
+
+class InvalidRecipeError(ValueError):
+    """A recipe with errors; `findings` has all of them."""
+
+    def __init__(self, findings: list[RecipeFinding]) -> None:
+        super().__init__("; ".join(str(finding) for finding in findings))
+        self.findings = findings
+
+
+class RecipeRefusedError(RuntimeError):
+    """A request that can't be done now; the message says why."""
 
 
 def interpreted(recipe: Any, reach: Reach | None) -> tuple[Plan, list[RecipeFinding]]:

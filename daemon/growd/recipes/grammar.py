@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import shown
-from growd.recipes.errors import RecipeRefusedError
 from growd.recipes.findings import MAX_FINDINGS, MAX_NAME, RecipeFinding, error, is_number, under
+from growd.recipes.formats import RecipeRefusedError
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ import msgspec
 from growd.bus.errors import shown
 from growd.recipes import formats, phased
 from growd.recipes.doubts import conflict_in, doubts
-from growd.recipes.errors import InvalidRecipeError
 from growd.recipes.findings import (
     MAX_FINDINGS,
     RecipeFinding,
@@ -22,7 +21,7 @@ from growd.recipes.findings import (
     warning,
     warnings,
 )
-from growd.recipes.formats import beyond
+from growd.recipes.formats import InvalidRecipeError, beyond
 from growd.recipes.grammar import RecipeFormat, fitting, misfits, published
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ import msgspec
 from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
 from growd.bus.services import SUCCESS
-from growd.recipes.errors import InvalidRecipeError, RecipeRefusedError
-from growd.recipes.formats import interpreted
+from growd.recipes.formats import InvalidRecipeError, RecipeRefusedError, interpreted
 from growd.recipes.waiting import WaitingStart
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ import msgspec
 from growd.bus.errors import BusError
 from growd.bus.messages import STRING, Quality
 from growd.recipes.by_hand import SetPointsByHand
-from growd.recipes.errors import InvalidRecipeError, RecipeRefusedError
-from growd.recipes.formats import interpreted
+from growd.recipes.formats import InvalidRecipeError, RecipeRefusedError, interpreted
 from growd.recipes.plan import Phase, Plan
 from growd.recipes.position import Position, time_of_day
 from growd.recipes.run import FINISHED, MAX_RECORD, NOT_VALID, Order, Ran, Run, ended, record

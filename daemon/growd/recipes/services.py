@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.fields import Field, Kind
-from growd.recipes.errors import RecipeRefusedError
+from growd.recipes.formats import RecipeRefusedError
 from growd.recipes.position import PLAUSIBLE
 from growd.recipes.run import STOPPED, Order
 from growd.recipes.status import phase_named, warning_text

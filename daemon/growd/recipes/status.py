@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.errors import counted, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType
-from growd.recipes.errors import RecipeRefusedError
-from growd.recipes.formats import FORMATS
+from growd.recipes.formats import FORMATS, RecipeRefusedError
 from growd.recipes.run import Run
 from growd.runtime.text import duration
 from growd.variables import VARIABLES
