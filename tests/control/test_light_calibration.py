@@ -170,9 +170,9 @@ async def test_a_stop_while_the_curve_is_saved_is_refused(monkeypatch):
     async with scene() as on:
         save, stop = on.bus.parameters.set, on.bus.services.get(f"{CONTROLLER}/stop_calibration")
 
-        async def stop_and_save(*given):
+        async def stop_and_save(*given, **more):
             answers.append(await stop.call(who="ann"))
-            await save(*given)
+            await save(*given, **more)
 
         monkeypatch.setattr(on.bus.parameters, "set", stop_and_save)
         await on.calibrate()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.messages import FLOAT64, Quality
 from growd.control.health import Health
-from growd.control.readings import Readings
+from growd.control.sampling import Readings
 from growd.runtime.sentence import Sentence
 from growd_drivers.errors import NotReadyError
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
+from growd.bus.errors import InvalidValueError
 from growd.bus.fields import Field, Kind
-from growd.bus.messages import Quality
+from growd.bus.messages import FLOAT64, Quality
 from growd.control.calls import DeviceCalls
 from growd.control.device_services import DeviceServices
 from growd.control.errors import DEVICE_ERRORS, NoReadingError
 from growd.control.health import Health, State
-from growd.control.readings import Readings
+from growd.control.topics import feedback, raw
 from growd.runtime.pauses import Pauses
 from growd.runtime.sentence import of_error
+from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from growd.bus import Bus
+    from growd.bus import Bus, Node
     from growd.control.calibration_log import CalibrationLog
     from growd.control.device_services import DeviceService
     from growd.control.interlocks.carbon_dioxide import SensorCalibrations
@@ -34,6 +36,66 @@ SILENCE_S: Final = 10.0  # a device that answers without a reading for this long
 SECOND_TRY_S: Final = 1.0
 RETRIES: Final = Pauses(SECOND_TRY_S, 60.0)  # after the second try, from the interval on
 HANGING_RETRY_S: Final = 2.0  # a hanging call is watched, not repeated, so this costs the bus nothing
+
+
+class Readings:
+    """Publishes each variable of a device on `<environment>/raw/<variable>`.
+
+    A value out of its variable's range is a fault of that variable alone. A variable in `shared` is measured
+    by other sensors too: its raw topic then ends in the device's name. A device that `confirms` an output has
+    no variable; its reading, by the name of the output, is on `<environment>/feedback/<output>`.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        environment: str,
+        device: str,
+        variables: Iterable[str],
+        *,
+        shared: Collection[str] = (),
+        confirms: str = "",
+    ) -> None:
+        self._checks = {variable: _field(variable).checker() for variable in variables}
+        self._publishers = {
+            variable: node.advertise(
+                raw(environment, variable, device if variable in shared else ""), FLOAT64
+            )
+            for variable in self._checks
+        }
+        if confirms:
+            self._checks[confirms] = Field(confirms, Kind.FLOAT64).checker()
+            self._publishers[confirms] = node.advertise(feedback(environment, confirms), FLOAT64)
+        self._last_quality: dict[str, Quality] = {}
+
+    def publish(self, reading: Mapping[str, Any]) -> str:
+        """Publish the values, and return what is wrong with them, or ""."""
+        wrong = []
+        for name, check in self._checks.items():
+            try:
+                value = check(reading.get(name))
+            except InvalidValueError as error:
+                wrong.append(str(error))
+                self._publish_none(name, Quality.FAULT)
+            else:
+                self._publishers[name].publish(value)
+                self._last_quality[name] = Quality.OK
+        return "; ".join(wrong)
+
+    def publish_none(self, quality: Quality) -> None:
+        """Publish for each variable that it has no value, once per change of the quality."""
+        for name in self._publishers:
+            self._publish_none(name, quality)
+
+    def _publish_none(self, name: str, quality: Quality) -> None:
+        if self._last_quality.get(name) is not quality:
+            self._publishers[name].publish(None, quality)
+            self._last_quality[name] = quality
+
+
+def _field(variable: str) -> Field:
+    known = VARIABLES[variable]
+    return Field(variable, Kind.FLOAT64).within(known.minimum, known.maximum, known.unit)
 
 
 class NeverNotReadyError(Exception):
