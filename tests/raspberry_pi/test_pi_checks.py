@@ -21,6 +21,12 @@ from support.pi_tree import CMDLINE, CONFIG_TXT, KINDS, RELEASES, PiTree
 FOOD_COMPUTER = profile_path("food-computer")
 COUCHDB = ("couchdb.url=http://127.0.0.1:5985",)
 DATA = Path("/var/lib/growd")
+THROTTLED = "sys/devices/platform/soc/soc:firmware/get_throttled"
+HEAT = "sys/class/thermal/thermal_zone0/temp"
+CONTROLLERS = "sys/fs/cgroup/cgroup.controllers"
+CONFIG = "boot/firmware/config.txt"
+UNIT = "etc/systemd/system/growd.service"
+WANTED = "etc/systemd/system/multi-user.target.wants/growd.service"
 MHZ19 = """
 [simulator]
 enabled = false
@@ -78,7 +84,7 @@ def serial(tmp_path):
 @pytest.mark.parametrize("name", KINDS)
 def test_all_is_well_on_each_model_that_is_set_up(tmp_path, name, release):
     tree = PiTree(tmp_path, name, release)
-    tree.write("boot/firmware/config.txt", CONFIG_TXT.replace("audio=on", "audio=off"))
+    tree.write(CONFIG, CONFIG_TXT.replace("audio=on", "audio=off"))
     found = findings(tree)
     assert problems(tree) == []
     text = {it.subject: it.text for it in found}
@@ -98,23 +104,11 @@ def test_all_is_well_on_each_model_that_is_set_up(tmp_path, name, release):
         ("etc/os-release", "ID=raspbian\nVERSION_ID=12\n", ("failure", "system", "32-bit system")),
         ("etc/os-release", "ID=debian\nVERSION_ID=11\n", ("failure", "system", "Debian 12 is the oldest")),
         ("proc/device-tree/model", "Raspberry Pi Zero W Rev 1.1", ("failure", "model", "does not support")),
-        (
-            "sys/devices/platform/soc/soc:firmware/get_throttled",
-            "50005",
-            ("failure", "power", "now: under-voltage"),
-        ),
-        (
-            "sys/devices/platform/soc/soc:firmware/get_throttled",
-            "50000",
-            ("warning", "power", "since the start: under"),
-        ),
-        (
-            "sys/devices/platform/soc/soc:firmware/get_throttled",
-            "8",
-            ("warning", "power", "soft temperature limit"),
-        ),
-        ("sys/class/thermal/thermal_zone0/temp", "81000", ("failure", "temperature", "81 °C")),
-        ("sys/class/thermal/thermal_zone0/temp", "72000", ("warning", "temperature", "72 °C")),
+        (THROTTLED, "50005", ("failure", "power", "now: under-voltage")),
+        (THROTTLED, "50000", ("warning", "power", "since the start: under")),
+        (THROTTLED, "8", ("warning", "power", "soft temperature limit")),
+        (HEAT, "81000", ("failure", "temperature", "81 °C")),
+        (HEAT, "72000", ("warning", "temperature", "72 °C")),
         (
             "proc/meminfo",
             "MemTotal: 900000 kB\nMemAvailable: 50000 kB\n",
@@ -133,12 +127,12 @@ def test_all_is_well_on_each_model_that_is_set_up(tmp_path, name, release):
             "1 0 0:1 / / rw - tmpfs tmpfs rw\n",
             ("failure", "data folder", "in memory (tmpfs)"),
         ),
-        ("sys/fs/cgroup/cgroup.controllers", "cpu pids\n", ("warning", "memory limits", "does not limit")),
+        (CONTROLLERS, "cpu pids\n", ("warning", "memory limits", "does not limit")),
         ("etc/systemd/system.conf.d/growd-watchdog.conf", "", ("warning", "watchdog", "does not feed")),
         ("etc/group", "i2c:x:1:\n", ("failure", "groups", "gpio, dialout of the service do not exist")),
         ("boot/firmware/cmdline.txt", "quiet", ("warning", "boot settings", "missing: cgroup_enable=memory")),
         (
-            "boot/firmware/config.txt",
+            CONFIG,
             CONFIG_TXT.replace("=50000", "=400000"),
             ("warning", "boot settings", "missing: dtparam=i2c_arm_baudrate=50000"),
         ),
@@ -157,25 +151,13 @@ def test_each_defect_is_found(tree, place, text, expected):
     ("place", "expected"),
     [
         ("dev/i2c-1", ("failure", "I2C bus 1", "there is no /dev/i2c-1")),
-        ("etc/systemd/system/growd.service", ("warning", "service", "growd is not installed as a service")),
-        (
-            "etc/systemd/system/multi-user.target.wants/growd.service",
-            ("warning", "service", "growd is installed, but does not start with the machine"),
-        ),
-        (
-            "sys/devices/platform/soc/soc:firmware/get_throttled",
-            ("not checked", "power", "the firmware's state can't be read"),
-        ),
-        (
-            "sys/class/thermal/thermal_zone0/temp",
-            ("not checked", "temperature", "the machine has no sensor that can be read"),
-        ),
+        (UNIT, ("warning", "service", "growd is not installed as a service")),
+        (WANTED, ("warning", "service", "growd is installed, but does not start with the machine")),
+        (THROTTLED, ("not checked", "power", "the firmware's state can't be read")),
+        (HEAT, ("not checked", "temperature", "the machine has no sensor that can be read")),
         ("proc/meminfo", ("not checked", "memory", "/proc/meminfo can't be read")),
         ("dev/kmsg", ("not checked", "card", "the kernel's log can't be read")),
-        (
-            "sys/fs/cgroup/cgroup.controllers",
-            ("not checked", "memory limits", "/sys/fs/cgroup can't be read"),
-        ),
+        (CONTROLLERS, ("not checked", "memory limits", "/sys/fs/cgroup can't be read")),
         ("sys/class/watchdog/watchdog0/identity", None),
     ],
 )
@@ -185,7 +167,7 @@ def test_what_is_missing_is_not_said_to_be_well(tree, place, expected):
 
 
 def test_a_missing_boot_partition_is_found(tree):
-    tree.remove("boot/firmware/config.txt")
+    tree.remove(CONFIG)
     (finding,) = [it for it in findings(tree) if it.subject == "boot settings"]
     assert (finding.state, finding.remedy) == ("failure", "sudo mount /boot/firmware")
 
@@ -207,9 +189,7 @@ def test_an_scd30_on_a_fast_bus_gets_the_remedy(tree, speed):
 
 def test_a_bus_in_software_has_no_speed_and_is_well(tree, tmp_path):
     tree.write("dev/i2c-3", "")
-    tree.write(
-        "boot/firmware/config.txt", CONFIG_TXT + "dtoverlay=i2c-gpio,bus=3,i2c_gpio_sda=5,i2c_gpio_scl=6\n"
-    )
+    tree.write(CONFIG, CONFIG_TXT + "dtoverlay=i2c-gpio,bus=3,i2c_gpio_sda=5,i2c_gpio_scl=6\n")
     config = tmp_path / "growd.toml"
     config.write_text(FOOD_COMPUTER.read_text().replace('kind = "scd30"', 'kind = "scd30"\nbus = 3'))
     assert problems(tree, config) == []
@@ -276,7 +256,7 @@ def test_a_card_without_a_system_is_not_called_well(tree, said):
     ],
 )
 def test_settings_that_take_a_pin_are_found_without_root(tree, line, pin):
-    tree.write("boot/firmware/config.txt", CONFIG_TXT + line)
+    tree.write(CONFIG, CONFIG_TXT + line)
     tree.remove("sys/kernel/debug/gpio")
     found = findings(tree)
     (text,) = [it.text for it in found if it.subject == f"GPIO {pin}"]
@@ -299,7 +279,7 @@ def test_a_user_is_shown_the_missing_groups_and_what_needs_root(tree):
 
 
 def with_uart(tree, line="enable_uart=1"):
-    tree.write("boot/firmware/config.txt", f"{line}\ndtparam=watchdog=on\n")
+    tree.write(CONFIG, f"{line}\ndtparam=watchdog=on\n")
 
 
 def test_a_1_wire_bus_is_missed_by_its_sensors(tree, tmp_path, said):
