@@ -275,7 +275,7 @@ async def test_programs_get_the_addresses_of_all_resources(site, path):
     for name in ("topic_data", "topic_stream", "history"):
         assert answer.json[name].removeprefix(prefix) in paths
     routed = {path.split("/")[1] for path in paths}
-    beside = {"rosbridge"}  # health, ready and metrics are pages of the whole program
+    beside = {"health", "ready", "metrics", "rosbridge"}
     assert set(answer.json) == routed | beside | {"openapi.json"}
     await site.get(f"/_svc{path}", Accept="*/*")
     assert json.loads(site.text) == answer.json

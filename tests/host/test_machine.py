@@ -99,14 +99,14 @@ async def test_the_node_omits_unavailable_values(tmp_path: Path):
     assert not {"model", "temperatures_degc", "troubles"} & found.keys()
 
 
-@pytest.mark.parametrize("forbidden", [-1, 0], ids=["in the service", "in a terminal"])
-def test_service_and_check_judge_the_clock_by_the_same_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forbidden: int
+@pytest.mark.parametrize(("state", "is_good"), [(-1, True), (0, True), (5, False)])
+def test_the_file_of_timesyncd_tells_of_the_clock_before_the_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: int, *, is_good: bool
 ):
-    """The service may not call adjtimex (`ProtectClock=`), which `growd check --pi` may."""
-    monkeypatch.setattr(clock, "_adjtimex", lambda: forbidden)
+    """-1: the kernel can't be asked here."""
+    monkeypatch.setattr(clock, "_adjtimex", lambda: state)
     monkeypatch.setattr(clock, "_TIMESYNC", str(tmp_path / "timesync"))
-    assert RealClock().is_synchronised()  # another program may set the clock: unknown
+    assert RealClock().is_synchronised() is is_good
     (tmp_path / "timesync").mkdir()
     assert not RealClock().is_synchronised()
     (tmp_path / "timesync/synchronized").touch()

@@ -264,8 +264,7 @@ class Api:
     async def _list_addresses(self, _: web.BaseRequest) -> web.StreamResponse:
         named = {each.resource: f"{self.prefix}/{each.resource}/{{{each.kind}}}" for each in self.operations}
         whole = {each.resource: f"{self.prefix}/{each.resource}" for each in self.operations if not each.kind}
-        names = ("health", "ready", "metrics", "rosbridge")  # the last is there if its part is
-        beside = {each: page for each in names if (page := f"{self.root}/{each}") in self.pages}
+        beside = {name: f"{self.root}/{name}" for name in ("health", "ready", "metrics", "rosbridge")}
         return json_answer(named | whole | beside)
 
     def _no_such_path(self, path: str) -> ApiError:

@@ -26,7 +26,8 @@ _TIME_ERROR: Final = 5
 """The result of adjtimex(2) for a clock that is not synchronised."""
 
 _TIMESYNC: Final = "/run/systemd/timesync"
-"""The folder of a running systemd-timesyncd(8). Asked first: `ProtectClock=` forbids adjtimex to services."""
+"""The folder of a running systemd-timesyncd(8). Asked first: after nine hours without a network the
+kernel takes its clock for one that is not synchronised (ntp_adjtime(2), `maxerror`)."""
 
 
 _LIBC: Final = ctypes.CDLL(None)
