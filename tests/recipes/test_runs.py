@@ -370,6 +370,16 @@ async def test_a_boot_in_1970_continues_at_the_saved_position_until_ntp(chamber)
         assert state(chamber)["elapsed"] == 3 * MINUTE + 61
 
 
+async def test_a_boot_with_a_late_clock_does_not_turn_back_the_time_of_day(chamber):
+    await run_for_a_minute(chamber)
+    seen = chamber.journal.run["seen"]
+    chamber.clock.synchronised = False
+    chamber.clock.step(-2 * HOUR)
+    async with chamber.on():
+        await chamber.clock.advance(5)
+        assert seen <= chamber.runner._active.position.wall() < seen + MINUTE
+
+
 async def test_the_first_synchronisation_ever_moves_nothing(chamber):
     chamber.clock.synchronised = False
     chamber.clock.step(-3 * 365 * 24 * HOUR)
