@@ -59,8 +59,8 @@ PERIODS: Final[dict[str, float | Lease]] = {
     "growd.control.health.COUNTERS_S": HOUR_S,
     "growd.control.derived.node.PERIOD_S": MINUTE_S,
     "growd.control.attainment.PERIOD_S": MINUTE_S,
-    "growd.wiring.loops.COMMAND_STALE_S": LATER * 5.0,
-    "growd.wiring.interlocks.PATIENCE_S": LATER * 5.0,
+    "growd.control.output_control.COMMAND_STALE_S": LATER * 5.0,
+    "growd.control.interlocks.node.PATIENCE_S": LATER * 5.0,
 }
 """Loops run less often than in the daemon, to save time: what they keep is kept less exactly."""
 

@@ -53,8 +53,8 @@ def output(variable, pin=17, **options):
 
 @asynccontextmanager
 async def on_stage(*outputs, sensors=(AIR,), memory=None, light=NO_LIGHT, **options):
-    """A stage of these outputs, each on the next pin; the configuration is valid."""
-    placed = tuple(replace(each, pin=17 + number) for number, each in enumerate(outputs))
+    """A stage of these outputs, each on a pin that the lamp does not use; the configuration is valid."""
+    placed = tuple(replace(each, pin=pin) for each, pin in zip(outputs, (17, *range(19, 28)), strict=False))
     config = Config(sensor=sensors, output=placed, light=light, **options)
     check_config(config)
     async with stage(config, memory) as on:

@@ -470,7 +470,7 @@ def by_the_minute(tick_rarely):
             "growd.control.actuation.PERIOD_S": MINUTE_S,
             "growd.output_roles.HARMFUL": Lease(4 * MINUTE_S, MINUTE_S),
             "growd.control.interlocks.node.PERIOD_S": MINUTE_S,
-            "growd.wiring.interlocks.PATIENCE_S": 2 * MINUTE_S,
+            "growd.control.interlocks.node.PATIENCE_S": 2 * MINUTE_S,
             "growd.control.health.COUNTERS_S": 600.0,
             "growd_hwsim.chamber.STEP_S": MINUTE_S,
         }
