@@ -75,6 +75,14 @@ def test_systemd_finds_the_service_little_exposed(unit: Path):
     assert verdict.returncode == 0
 
 
+def test_the_service_may_read_whether_the_clock_is_synchronised():
+    """adjtimex(2) is clock_adjtime in newer C libraries. `ProtectClock=` and `@privileged` forbid both."""
+    lines = (FOLDER / "growd.service").read_text().splitlines()
+    assert "ProtectClock=yes" not in lines
+    filters = [line.partition("=")[2] for line in lines if line.startswith("SystemCallFilter=")]
+    assert filters.index("adjtimex clock_adjtime") > filters.index("~@privileged")
+
+
 @pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="there is no systemd-sysusers")
 def test_missing_user_and_groups_are_created(tmp_path: Path):
     (tmp_path / "etc").mkdir()

@@ -27,7 +27,7 @@ _TIME_ERROR: Final = 5
 
 _TIMESYNC: Final = "/run/systemd/timesync"
 """The folder of a running systemd-timesyncd(8). Asked first: after nine hours without a network the
-kernel takes its clock for one that is not synchronised (ntp_adjtime(2), `maxerror`)."""
+kernel takes its clock for one that is not synchronised (adjtimex(2), `maxerror`)."""
 
 
 _LIBC: Final = ctypes.CDLL(None)
