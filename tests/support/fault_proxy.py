@@ -83,7 +83,7 @@ class Exchange:
 class FaultProxy(StandIn):
     """A proxy to the server at `url`, with a random schedule of faults.
 
-    `seen` counts requests by the name of their fault. After `calm()` there are no faults.
+    `seen` counts requests by the name of their fault. Between `calm()` and `storm()` there are no faults.
     """
 
     def __init__(self, url: str, faults: Iterable[Fault], *, seed: int, share: float = 0.5) -> None:
@@ -93,12 +93,17 @@ class FaultProxy(StandIn):
         self.random = random.Random(seed)
         self.seen: Counter[str] = Counter()
         self.watch: Callable[[str, Exchange], None] = lambda *_: None  # called with each fault
-        self._schedule = self._drawn(list(faults), share)
+        self._faults = self._drawn(list(faults), share)
+        self._schedule = self._faults
         self._passed = asyncio.Event()
 
     def calm(self) -> None:
         """Stop the faults."""
         self._schedule = itertools.repeat(served)
+
+    def storm(self) -> None:
+        """Begin the faults again."""
+        self._schedule = self._faults
 
     async def until(self, number: int) -> None:
         """Wait until `number` requests have come in total."""
