@@ -1,7 +1,5 @@
 """Checks around every test, the marks of slow tests, and the profiles of hypothesis."""
 
-from __future__ import annotations
-
 import asyncio
 import faulthandler
 import gc
@@ -9,7 +7,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TextIO
 
 import pytest
 import pytest_asyncio
@@ -17,12 +15,9 @@ from blockbuster import blockbuster_ctx
 from hypothesis import settings
 
 from growd.runtime.simulated_clock import SimulatedLoop
-from support.daemon import Daemon, serving
+from support.daemon import serving
 from support.leaks import Holdings, end_children
 from support.ports import held_port
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
 
 pytest_plugins = ["support.database", "support.sentences"]
 
@@ -55,19 +50,19 @@ OVERTIME_S = 60.0
 TERMINAL = pytest.StashKey[TextIO]()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="leave out slow tests in files that are not named")
     parser.addoption(
         "--daily", action="store_true", help="leave out nightly tests in files that are not named"
     )
 
 
-def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+def pytest_asyncio_loop_factories():
     """Loops that can have simulated time."""
     return {"loop": SimulatedLoop}
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     # In background jobs SIGINT is ignored, and each program that a test starts would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for name, reason in SLOW.items():
@@ -75,12 +70,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[TERMINAL] = os.fdopen(os.dup(2), "w")  # pytest captures standard error during tests
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
+def pytest_unconfigure(config):
     config.stash[TERMINAL].close()
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_protocol(item):
     """End the process with all stacks if a test goes on after its time limit.
 
     The exception of pytest-timeout may be raised in a background task, which swallows it.
@@ -93,7 +88,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         faulthandler.cancel_dump_traceback_later()
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """Leave out slow or nightly tests, and begin with the longest: no worker should end alone with it."""
     if config.option.quick or config.option.daily:
         marks = {*SLOW} if config.option.quick else {NIGHTLY}
@@ -104,18 +99,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: -_limit_s(item) if _limit_s(item) >= LONG_S else 0.0)
 
 
-def _has_mark(item: pytest.Item, names: set[str]) -> bool:
+def _has_mark(item, names):
     return any(mark.name in names for mark in item.iter_markers())
 
 
-def _limit_s(item: pytest.Item) -> float:
+def _limit_s(item):
     """The time limit of a test, if it has its own."""
     mark = item.get_closest_marker("timeout")
     return float(mark.args[0]) if mark is not None and mark.args else 0.0
 
 
 @pytest.fixture(autouse=True)
-def nothing_left_behind() -> Iterator[None]:
+def nothing_left_behind():
     """No thread, socket, child process, variable of the environment or path of imports outlives its test.
 
     pytest sets up wider fixtures (a shared database) first, so their resources do not count.
@@ -131,36 +126,36 @@ def nothing_left_behind() -> Iterator[None]:
     assert not left, f"left behind: {left}"
 
 
-def _settings() -> tuple[list[str], dict[str, str]]:
+def _settings():
     """The path of imports and the environment, without the name of the test."""
     return [*sys.path], {key: value for key, value in os.environ.items() if key != "PYTEST_CURRENT_TEST"}
 
 
 @pytest.fixture
-def own_port() -> Iterator[int]:
+def own_port():
     """A reserved port for a server of this test."""
     with held_port() as port:
         yield port
 
 
 @pytest_asyncio.fixture
-async def daemon() -> AsyncIterator[Daemon]:
+async def daemon():
     """A daemon without hardware and database."""
     async with serving() as running:
         yield running
 
 
 @pytest.fixture(scope="session", autouse=True)
-def nothing_blocks() -> Iterator[None]:
+def nothing_blocks():
     """A blocking call on an event loop raises `BlockingError`. Set up once, since this is slow."""
     with blockbuster_ctx(["growd"]):
         yield
 
 
 @pytest_asyncio.fixture(autouse=True)
-async def quiet_loop() -> AsyncIterator[None]:
+async def quiet_loop():
     """No task outlives its test."""
-    before: set[asyncio.Task[Any] | None] = {*asyncio.all_tasks()}
+    before = {*asyncio.all_tasks()}
     yield
     before.add(asyncio.current_task())
     left = [t.get_name() for t in asyncio.all_tasks() - before if not t.done()]

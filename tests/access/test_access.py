@@ -1,12 +1,9 @@
 """Who may come in: what the configuration has to decide, and what holds while the database is silent."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
@@ -27,13 +24,10 @@ from growd.status.status_node import StatusNode
 from growd.wiring.access import access_control
 from support.checkout import ROOT
 from support.daemon import serving
-from support.guarded import PARAM, GuardedDaemon, Time, Users, guarded_daemon, users_of
+from support.guarded import PARAM, Time, guarded_daemon, users_of
 from support.program import started
-from support.session_server import ADMIN, SessionServer, answering, holding, session_server
+from support.session_server import ADMIN, answering, holding, session_server
 from support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 STALE_S = 30.0  # when the answer of a moment ago is asked for again
 OUTAGE_S = 3_600.0
@@ -41,20 +35,20 @@ READER = {"ok": True, "userCtx": {"name": "somebody", "roles": ["growd_reader"]}
 
 
 @pytest.fixture
-async def database() -> AsyncIterator[SessionServer]:
+async def database():
     async with session_server() as server:
         yield server
 
 
 @pytest.fixture
-async def users(database) -> AsyncIterator[Users]:
+async def users(database):
     async with users_of(database.url, ADMIN) as known:
         yield known
         database.instead = None  # for what is tidied up
 
 
 @pytest.fixture
-async def daemon(database) -> AsyncIterator[GuardedDaemon]:
+async def daemon(database):
     async with guarded_daemon(database.url) as running:
         yield running
 

@@ -1,13 +1,10 @@
 """Users of a database as clients of growd, against a stand-in and, where one is named, a real CouchDB."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import aiohttp
@@ -18,14 +15,11 @@ from growd.status.status_node import StatusNode
 from growd_cli.client import NOT_ALLOWED
 from support.couch_client import COUCHDB_ADDRESS, FILES, client_of
 from support.database import named_server
-from support.guarded import PARAM, PLAN, RESET, ROLES, GuardedDaemon, Users, guarded_daemon, users_of
+from support.guarded import PARAM, PLAN, RESET, ROLES, guarded_daemon, users_of
 from support.program import said, started
 from support.raw_http import raw_client
 from support.session_server import ADMIN, session_server
 from support.waiting import PATIENCE_S, until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 STREAMS = [
     f"/_svc/api/0.0.1/{stream}environment_1/measured/air_carbon_dioxide"
@@ -36,7 +30,7 @@ ELSEWHERE = "192.0.2.7"
 
 
 @pytest.fixture(params=["stand-in", "couchdb"])
-async def users(request) -> AsyncIterator[Users]:
+async def users(request):
     async with AsyncExitStack() as stack:
         if request.param == "stand-in":
             url, admin = (await stack.enter_async_context(session_server())).url, ADMIN
@@ -50,7 +44,7 @@ async def users(request) -> AsyncIterator[Users]:
 
 
 @pytest.fixture
-async def daemon(users) -> AsyncIterator[GuardedDaemon]:
+async def daemon(users):
     async with guarded_daemon(users.url) as running:
         yield running
 
@@ -467,7 +461,7 @@ class TestCommandLine:
     """`growd` as a client, which logs in as its options say."""
 
     @pytest.fixture
-    async def protected(self, daemon) -> GuardedDaemon:
+    async def protected(self, daemon):
         StatusNode(daemon.bus, ["environment_1"])
         return daemon
 

@@ -1,7 +1,5 @@
 """What a page of another site, or one whose name was bound to this address, tries: nothing comes of it."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

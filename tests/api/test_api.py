@@ -1,7 +1,5 @@
 """Every row of the REST API 0.0.1, over real sockets."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

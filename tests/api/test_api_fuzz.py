@@ -1,7 +1,5 @@
 """The API, fuzzed by its own OpenAPI document: schemathesis tries what it allows, and what it does not."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Every bad request is refused with its own status and sentence in the one form, and changes nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import AsyncExitStack
@@ -342,8 +340,7 @@ class TestValues:
             assert "the disk is full" in refused(answer, 503, "not_kept")
 
     @pytest.mark.parametrize(
-        "query",
-        ["latest=maybe", "latest=1", "latest=null", "latest=%FF", "latest=" + "[" * 20_000],
+        "query", ["latest=maybe", "latest=1", "latest=null", "latest=%FF", "latest=" + "[" * 20_000]
     )
     async def test_a_query_that_does_not_fit(self, daemon, query):
         answer = await daemon.ask("GET", f"/topic_stream/{CO2}?{query}")
@@ -385,17 +382,13 @@ class TestNames:
                 assert "is not UTF-8" in refused(answer, 400, "invalid_name")
 
     @pytest.mark.parametrize(
-        "path",
-        ["/params", "/param2/x", "/openapi", "/openapi.json/x", "/PARAM", "/../0.0.2/param", "/%FF"],
+        "path", ["/params", "/param2/x", "/openapi", "/openapi.json/x", "/PARAM", "/../0.0.2/param", "/%FF"]
     )
     async def test_an_unknown_path(self, daemon, path):
         answer = await daemon.ask("GET", path)
         assert refused(answer, 404, "not_found").endswith("/_svc/api/0.0.1/openapi.json lists all paths")
 
-    @pytest.mark.parametrize(
-        "target",
-        ["/_svc/api", "/_svc/api/0.0.2/param", "/_svc/api/0.0.11/param"],
-    )
+    @pytest.mark.parametrize("target", ["/_svc/api", "/_svc/api/0.0.2/param", "/_svc/api/0.0.11/param"])
     async def test_another_version_or_part_of_the_service(self, daemon, target):
         async with daemon.session.get(daemon.origin + target) as response:
             assert response.status == 404

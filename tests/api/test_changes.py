@@ -1,10 +1,7 @@
 """The status as changes on a stream."""
 
-from __future__ import annotations
-
 import json
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 from hypothesis import given
@@ -19,16 +16,13 @@ from support.daemon import serving
 from support.running import in_tasks
 from support.waiting import until
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(0, 3) | st.text(max_size=2),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner),
 )
 
 
-def applied(old: Any, found: Any) -> Any:
+def applied(old, found):
     """What docs/status.md asks a client to do."""
     if isinstance(found, list):
         return found[0]
@@ -40,7 +34,7 @@ def applied(old: Any, found: Any) -> Any:
 
 
 @given(VALUES, VALUES)
-def test_changes_make_the_new_value_of_the_old_one(old: Any, new: Any):
+def test_changes_make_the_new_value_of_the_old_one(old, new):
     assert json.dumps(applied(old, changes(old, new)), sort_keys=True) == json.dumps(new, sort_keys=True)
 
 
@@ -49,22 +43,21 @@ def test_equal_values_have_no_changes():
 
 
 @asynccontextmanager
-async def following() -> AsyncIterator[Any]:
+async def following():
     async with serving() as daemon:
         status = StatusNode(daemon.bus, [])
         url = f"{daemon.origin}/_svc/api/0.0.1/stream?topic=status&changes=true"
         async with daemon.session.get(url, headers={"Accept": "application/x-ndjson"}) as response:
 
-            async def heard() -> Any:
+            async def heard():
                 return json.loads(await response.content.readline())
 
             yield daemon, status.node.publisher(STATUS_TOPIC), heard
 
 
-def device(name: str, successes: int) -> dict[str, Any]:
+def device(name, successes):
     counters = Counters(successes, 0, 0, 0.0, "", 0.0)
-    found: dict[str, Any] = msgspec.to_builtins(DeviceStatus(name, "ok", 1.0, "ok", counters))
-    return found
+    return msgspec.to_builtins(DeviceStatus(name, "ok", 1.0, "ok", counters))
 
 
 async def test_the_status_is_published_only_for_subscribers_and_its_counters_change_seldom(monkeypatch):

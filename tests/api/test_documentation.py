@@ -1,7 +1,5 @@
 """The documentation as pages."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

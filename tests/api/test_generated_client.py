@@ -1,7 +1,5 @@
 """A client that is generated from the OpenAPI document has every operation, and each works."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import inspect
@@ -9,7 +7,6 @@ import json
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 import pytest
@@ -21,22 +18,16 @@ from support.photos import jpeg
 from support.program import home_on, started
 from support.waiting import PATIENCE_S, wait_until
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from support.database import DatabaseServer
-
 pytest.importorskip(
     "openapi_python_client", reason="openapi-python-client of requirements/test.lock is missing"
 )
 
 E1 = "environment_1"
-_OF_CAMERAS = PhotoCalls(cast("Any", None), cast("Any", None), ()).operations
+_OF_CAMERAS = PhotoCalls(None, None, ()).operations
 _REPLACED = {(each.method, each.resource, each.kind) for each in _OF_CAMERAS}
 ALL = (
     *(each for each in OPERATIONS if (each.method, each.resource, each.kind) not in _REPLACED),
-    *ReportCalls(cast("Any", None)).operations,
+    *ReportCalls(None).operations,
     *_OF_CAMERAS,
 )
 SETTINGS = {  # the generator knows no images
@@ -46,16 +37,16 @@ SETTINGS = {  # the generator knows no images
     "post_hooks": [],
 }
 LEFT_OUT = {
-    *("get_topic_stream_topic", "get_stream"),  # they have no end
+    *("get_topic_stream_topic", "get_stream")  # they have no end
 }
 
 
-def identifier(operation: Any) -> str:
+def identifier(operation):
     name = f"{operation.method.lower()}_{operation.resource}_{operation.kind}".strip("_")
     return name.replace(".", "_")
 
 
-def generate(document: bytes, folder: Path) -> None:
+def generate(document, folder):
     """Generate the package `generated` in this folder; a warning fails."""
     (folder / "openapi.json").write_bytes(document)
     (folder / "settings.json").write_text(json.dumps(SETTINGS))
@@ -78,32 +69,32 @@ def generate(document: bytes, folder: Path) -> None:
 class Generated:
     """The generated functions by name; `called` are those that a test has called."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address):
         self._client = self.part("client").Client(base_url=address, timeout=PATIENCE_S)
         names = [identifier(operation) for operation in ALL]
         tags = [operation.resource.replace(".", "_") for operation in ALL]
         self.modules = {name: self.part(f"api.{tag}.{name}") for name, tag in zip(names, tags, strict=True)}
-        self.called: set[str] = set()
+        self.called = set()
 
-    def part(self, name: str) -> Any:
+    def part(self, name):
         return importlib.import_module(f"generated.{name}")
 
-    def model(self, name: str, content: Any) -> Any:
+    def model(self, name, content):
         return getattr(self.part("models"), name).from_dict(content)
 
-    def ask(self, name: str, *arguments: Any, **options: Any) -> Any:
+    def ask(self, name, *arguments, **options):
         """The parsed answer, which must be none of an error."""
         self.called.add(name)
         answer = self.modules[name].sync_detailed(*arguments, client=self._client, **options)
         assert answer.status_code == 200, answer.content
         return answer.parsed
 
-    def close(self) -> None:
+    def close(self):
         self._client.get_httpx_client().close()
 
 
 @pytest.fixture
-def importable(tmp_path: Path) -> Any:
+def importable(tmp_path):
     sys.path.insert(0, str(tmp_path))
     yield tmp_path
     sys.path.remove(str(tmp_path))
@@ -111,7 +102,7 @@ def importable(tmp_path: Path) -> Any:
         del sys.modules[name]
 
 
-def use(client: Generated) -> None:
+def use(client):
     """Call every operation that is not left out."""
     ask = client.ask
     topics = ask("get_topic").results
@@ -141,7 +132,7 @@ def use(client: Generated) -> None:
     past(client)
 
 
-def journal(client: Generated) -> None:
+def journal(client):
     entry = client.model("PostJournalEnvironmentJsonBody", {"text": "first true leaves"})
     assert client.ask("post_journal_environment", E1, body=entry).text == "first true leaves"
     form = client.part("models").PostJournalEnvironmentFilesBody(
@@ -156,7 +147,7 @@ def journal(client: Generated) -> None:
     assert client.ask("get_photos_environment", E1).photos == []
 
 
-def past(client: Generated) -> None:
+def past(client):
     wait_until(lambda: len(client.ask("get_runs_environment", E1).runs) == 1)
     client.ask("post_service_service", f"{E1}/start_recipe", body=["demo_day"])
     client.ask("post_service_service", f"{E1}/stop_recipe", body=None)
@@ -171,20 +162,17 @@ def past(client: Generated) -> None:
     assert found.events
 
 
-def parameters(function: Callable[..., Any]) -> set[str]:
+def parameters(function):
     return {*inspect.signature(function).parameters} - {"client", "body"}
 
 
 @pytest.mark.long
-async def test_every_operation_works_in_a_generated_client(importable: Path, database_server: DatabaseServer):
+async def test_every_operation_works_in_a_generated_client(importable, database_server):
     async with (
         home_on(database_server, shared=True) as home,
         started(importable / "data", "--profile", "sim", *home.arguments) as program,
     ):
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"{program.api}/openapi.json") as answer,
-        ):
+        async with aiohttp.ClientSession() as session, session.get(f"{program.api}/openapi.json") as answer:
             document = await answer.read()
         await asyncio.to_thread(generate, document, importable)
         client = Generated(program.api)

@@ -1,7 +1,5 @@
 """`GET history/<environment>`: its query, its refusals, and clients that go away."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

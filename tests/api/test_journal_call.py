@@ -1,7 +1,5 @@
 """`POST journal/<environment>`, `GET journal/<environment>` and `GET photo/<id>/<name>`."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json
@@ -36,7 +34,7 @@ async def daemon(rig):
         yield daemon
 
 
-def form(*photos: bytes, entry: object = None, names: tuple[str, ...] = ()) -> aiohttp.FormData:
+def form(*photos, entry=None, names=()):
     data = aiohttp.FormData()
     if entry is not None:
         data.add_field("entry", json.dumps(entry), content_type="application/json")

@@ -1,7 +1,5 @@
 """`stream` over real sockets: many topics, resumption, throttle, heartbeats, slow clients."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

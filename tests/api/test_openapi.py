@@ -1,7 +1,5 @@
 """The OpenAPI document: valid, whole, and saying of bodies what is accepted."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 

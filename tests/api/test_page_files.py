@@ -1,7 +1,5 @@
 """The page and the API page: what a browser gets, what programs get, and how files are kept."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
@@ -19,11 +17,7 @@ from support.checkout import ROOT
 from support.daemon import serving
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
-OWN = {
-    "api.js": "api();\n",
-    "style.css": "body {}\n",
-    "texts/en/frame.js": "1;\n",
-}
+OWN = {"api.js": "api();\n", "style.css": "body {}\n", "texts/en/frame.js": "1;\n"}
 VENDOR = {"preact.js": "preact/p.mjs", "hooks.js": "preact/h.mjs", "rapidoc.js": "rapidoc/r.js"}
 API_PAGE = {"api.html", "api.css", "api.js", "vendor/rapidoc.js"}
 FLEET_PAGE = {"fleet.html", "fleet.css", "fleet.js", "texts/en/fleet.js"}
@@ -212,11 +206,7 @@ async def test_an_edited_file_appears_at_the_next_load(site, folder):
 async def test_modules_are_joined_into_those_of_the_first_view_and_the_rest(site, folder):
     pages = await site.folder()
     await site.get(pages + "main.js")
-    assert re.findall(r'modules\["([^"]+)"\] =', site.text) == [
-        "vendor/preact.js",
-        "views/now.js",
-        "main.js",
-    ]
+    assert re.findall(r'modules\["([^"]+)"\] =', site.text) == ["vendor/preact.js", "views/now.js", "main.js"]
     assert 'const { Now } = modules["views/now.js"];' in site.text
     assert 'later("views/data.js");' in site.text
     await site.get(pages + "main.rest.js")

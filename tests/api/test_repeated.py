@@ -1,7 +1,5 @@
 """Query parameters that are given several times."""
 
-from __future__ import annotations
-
 import pytest
 
 from growd.api.openapi import _query_parameter

@@ -1,12 +1,9 @@
 """Every row of the specification of the REST API 0.0.1, asked of the whole program."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import io
 import json
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
@@ -16,12 +13,6 @@ from yarl import URL
 from support.couch_client import Answer
 from support.program import home_on, started
 from support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from support.database import DatabaseServer
-    from support.program import Home, Program
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -36,32 +27,30 @@ REFUSAL = {"ERROR", "error", "reason"}
 class Service:
     """The program as its clients meet it: at a base address, with JSON bodies."""
 
-    def __init__(self, program: Program, home: Home, session: aiohttp.ClientSession) -> None:
+    def __init__(self, program, home, session):
         self.program = program
         self.home = home
         self._session = session
 
-    async def at(self, method: str, path: str, **options: Any) -> Answer:
+    async def at(self, method, path, **options):
         """The answer at a path below the base address."""
         url = URL(self.program.address + path, encoded=True)
         async with self._session.request(method, url, **options) as response:
             return Answer(response.status, response.headers.copy(), await response.read())
 
-    async def get(self, path: str) -> Answer:
+    async def get(self, path):
         return await self.at("GET", ROOT + path)
 
-    async def post(self, path: str, body: Any) -> Answer:
+    async def post(self, path, body):
         headers = {"Content-Type": "application/json"}
         return await self.at("POST", ROOT + path, data=json.dumps(body), headers=headers)
 
-    def stream(self, topic: str) -> Any:
+    def stream(self, topic):
         return self._session.get(f"{self.program.address}{ROOT}/topic_stream/{topic}")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def running(
-    tmp_path_factory: pytest.TempPathFactory, database_server: DatabaseServer
-) -> AsyncIterator[tuple[Program, Home]]:
+async def running(tmp_path_factory, database_server):
     data = tmp_path_factory.mktemp("growd")
     async with (
         home_on(database_server, shared=True) as home,
@@ -72,13 +61,13 @@ async def running(
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def service(running: tuple[Program, Home]) -> AsyncIterator[Service]:
+async def service(running):
     timeout = aiohttp.ClientTimeout(total=PATIENCE_S)
     async with aiohttp.ClientSession(headers=running[1].headers, timeout=timeout) as session:
         yield Service(*running, session)
 
 
-def named(answer: Answer) -> list[str]:
+def named(answer):
     """The names in a list, whose form is checked."""
     assert (answer.status, answer.json.keys()) == (200, {"results"}), answer.body
     assert answer.headers["Content-Type"] == "application/json"
@@ -95,7 +84,7 @@ def named(answer: Answer) -> list[str]:
     ("path", "member"),
     [("/param", KP), ("/service", f"{ENV}/start_recipe"), ("/topic", LUX), ("/node", f"{ENV}/recipe_runner")],
 )
-async def test_a_list_has_all_names(service: Service, path: str, member: str) -> None:
+async def test_a_list_has_all_names(service, path, member):
     assert member in named(await service.get(path))
     for other in (f"{path}/", f"/{path}", f"/{path}//"):
         assert named(await service.get(other)) == named(await service.get(path))
@@ -107,7 +96,7 @@ async def test_a_list_has_all_names(service: Service, path: str, member: str) ->
 @pytest.mark.parametrize(
     "path", [f"/param/{KP}", f"/service/{ENV}/start_recipe", f"/topic/{LUX}", f"/node/{ENV}/recipe_runner"]
 )
-async def test_doubled_and_trailing_slashes_mean_the_same(service: Service, path: str) -> None:
+async def test_doubled_and_trailing_slashes_mean_the_same(service, path):
     plain = await service.get(path)
     assert plain.status == 200
     assert plain.headers["Content-Type"] == "application/json"
@@ -141,14 +130,14 @@ ROWS = [
 ]
 
 
-async def test_each_resource_is_answered_or_refused_as_specified(service: Service) -> None:
+async def test_each_resource_is_answered_or_refused_as_specified(service):
     for method, path, body, status, members in ROWS:
         answer = await (service.get(path) if method == "GET" else service.post(path, body))
         assert (answer.status, answer.json.keys() >= members) == (status, True), path
     assert f"{ENV}/my_new_param" in named(await service.get("/param"))
 
 
-async def test_a_recipe_is_started(service: Service) -> None:
+async def test_a_recipe_is_started(service):
     start, stop = f"/service/{ENV}/start_recipe", f"/service/{ENV}/stop_recipe"
     for body in ({"recipe_id": "demo_day"}, ["demo_day"]):
         answer = await service.post(start, body)
@@ -162,7 +151,7 @@ async def test_a_recipe_is_started(service: Service) -> None:
     assert (await service.post(stop, {})).status == 400
 
 
-async def test_a_desired_value_is_published_and_streamed(service: Service) -> None:
+async def test_a_desired_value_is_published_and_streamed(service):
     answer = await service.post(f"/topic/{LUX}", [8000])
     assert (answer.status, answer.json["message"]) == (200, "Posted message to topic")
     async with service.stream(LUX) as stream:
@@ -178,13 +167,13 @@ async def test_a_desired_value_is_published_and_streamed(service: Service) -> No
 # CSV export, and the database
 
 
-def query(*key: str) -> str:
+def query(*key):
     start, end = json.dumps([ENV, *key]), json.dumps([ENV, *key, {}])
     return f"group_level=4&startkey={start}&endkey={end}".replace(" ", "").replace('"', "%22")
 
 
 @pytest.mark.parametrize("slash", ["/", "//"])
-async def test_points_are_exported_as_csv(service: Service, slash: str) -> None:
+async def test_points_are_exported_as_csv(service, slash):
     place = f"{slash}{service.home.points}/_design/svc{slash}_list/csv/by_variable"
     async with asyncio.timeout(PATIENCE_S):
         while True:
@@ -202,6 +191,6 @@ async def test_points_are_exported_as_csv(service: Service, slash: str) -> None:
     }
 
 
-async def test_the_database_answers_its_own_endpoints(service: Service) -> None:
+async def test_the_database_answers_its_own_endpoints(service):
     assert (await service.at("GET", f"/{service.home.points}/_all_docs?limit=1")).status == 200
     assert (await service.at("GET", f"/{service.home.recipes}/demo_day")).json["_id"] == "demo_day"

@@ -1,7 +1,5 @@
 """`topic_stream` over real sockets: formats, the newest first, slow clients, and clients that go away."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

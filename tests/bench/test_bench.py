@@ -1,7 +1,5 @@
 """Each benchmark gives its rows. These tests never look at the figures."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -12,7 +10,6 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
-from typing import TYPE_CHECKING, Any
 
 import all as every
 import export
@@ -30,12 +27,6 @@ from measuring import Options, Row, server
 from control import Figures, growd, openings_row, step_rows, watched
 from support.waiting import wait_until
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from measuring import Process
-
 pytestmark = pytest.mark.bench
 
 BENCH = measuring.HERE
@@ -44,7 +35,7 @@ FORM = {"case", "unit", "growd", "reference", "ratio", "target", "met", "spread"
 SHORT = Options(1, 0.05, argparse.Namespace())
 
 
-def rows_of(name: str, seconds: float, path: str = os.environ["PATH"]) -> dict[str, dict[str, Any]]:
+def rows_of(name, seconds, path=os.environ["PATH"]):
     """The rows of one short round by case; `path` is where the benchmark finds programs."""
     done = subprocess.run(
         [sys.executable, BENCH / f"{name}.py", "--rounds", "1", "--seconds", str(seconds), "--json"],
@@ -57,9 +48,7 @@ def rows_of(name: str, seconds: float, path: str = os.environ["PATH"]) -> dict[s
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_help_says_what_is_measured(
-    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_help_says_what_is_measured(script, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [str(script), "--help"])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(script), run_name="__main__")
@@ -92,18 +81,18 @@ def test_help_says_what_is_measured(
         pytest.param("streams", set(), marks=pytest.mark.nightly),
     ],
 )
-def test_a_short_round_gives_rows(name: str, cases: set[str]):
+def test_a_short_round_gives_rows(name, cases):
     rows = rows_of(name, 0.05)
     assert rows
     assert rows.keys() >= cases
 
 
-def test_rows_that_need_a_missing_program_are_left_out(tmp_path: Path):
+def test_rows_that_need_a_missing_program_are_left_out(tmp_path):
     assert rows_of("api", 0.05, path=str(tmp_path)) == {}
 
 
 @pytest.mark.parametrize("name", ["export", "frontdoor", "history"])
-def test_an_interrupted_benchmark_removes_its_database(name: str, tmp_path: Path):
+def test_an_interrupted_benchmark_removes_its_database(name, tmp_path):
     with frontdoor.database(tmp_path) as way:
         environment = os.environ | {"GROWD_TEST_COUCHDB": f"http://{way.host}:{way.port}"}
         running = subprocess.Popen(
@@ -122,7 +111,7 @@ def test_an_interrupted_benchmark_removes_its_database(name: str, tmp_path: Path
         assert databases_of_benchmarks(way) == []
 
 
-def databases_of_benchmarks(way: frontdoor.Way) -> list[str]:
+def databases_of_benchmarks(way):
     return [name for name in export.ask(way, "GET", "/_all_dbs") if name.startswith("growd_bench_")]
 
 
@@ -147,8 +136,8 @@ def test_control_compares_each_step_with_the_predecessor():
         assert rows[f"{step}: openings of the valve"]["target"].startswith("at most 0.5 of the reference")
 
 
-def figures(**others: Any) -> Figures:
-    usual: dict[str, Any] = {
+def figures(**others):
+    usual = {
         "overshoot": 0.0, "measured_overshoot": 0.0, "rise_s": 20.0, "error": 1.0, "openings_per_h": 10.0,
         "litres": 0.01, "litres_per_h": 0.01, "limit": 60.0, "reached": True,
     }  # fmt: skip
@@ -188,13 +177,13 @@ async def test_a_seed_repeats_the_same_hour():
 
 
 @pytest.fixture(scope="module")
-def rest() -> Iterator[Process]:
+def rest():
     with server("many_sensors", "--sensors", 0) as process:
         yield process
 
 
 @pytest.mark.nightly
-def test_hardware_compares_the_loop_with_a_daemon_at_rest(rest: Process):
+def test_hardware_compares_the_loop_with_a_daemon_at_rest(rest):
     case = Case("1 of 4 busy buses hangs", ("--fault", "hang"), failing=4)
     p999, worst, failed, _ = hardware.delay_rows(case, rest, SHORT)
     assert p999.reference is not None
@@ -206,7 +195,7 @@ def test_hardware_compares_the_loop_with_a_daemon_at_rest(rest: Process):
 
 
 @pytest.mark.nightly
-def test_hardware_compares_many_sensors_with_the_fewest(rest: Process):
+def test_hardware_compares_many_sensors_with_the_fewest(rest):
     rows = hardware.growth_rows(((2, 1), (4, 2)), rest, SHORT)
     assert [row.case for row in rows] == [
         f"{name}: {what}"
@@ -218,7 +207,7 @@ def test_hardware_compares_many_sensors_with_the_fewest(rest: Process):
 
 
 @pytest.mark.parametrize("fault", many_sensors.FAULTS)
-def test_sensors_on_a_faulty_bus_fail_and_the_others_are_read(fault: str):
+def test_sensors_on_a_faulty_bus_fail_and_the_others_are_read(fault):
     load = ("--sensors", 2, "--buses", 2, "--kinds", "bh1750", "--interval", BUSY_S)
     with server("many_sensors", *load, "--fault", fault) as growd:
         before = growth.readings_of(growd)
@@ -227,7 +216,7 @@ def test_sensors_on_a_faulty_bus_fail_and_the_others_are_read(fault: str):
 
 
 @pytest.mark.parametrize("bare", [(), ("--bare",)])
-def test_sensors_of_each_kind_are_read(bare: tuple[str, ...]):
+def test_sensors_of_each_kind_are_read(bare):
     load = ("--sensors", 3, "--kinds", "bh1750", "mhz19", "tsl2591", "--interval", BUSY_S)
     with server("many_sensors", *load, *bare) as process:
         before = growth.readings_of(process)
@@ -241,7 +230,7 @@ def test_growth_compares_the_most_with_one():
     assert row.target == "at most 1.25 times it"
 
 
-def test_the_figure_has_each_curve(tmp_path: Path):
+def test_the_figure_has_each_curve(tmp_path):
     panels = [
         Panel("Memory", "of each", "RSS, MB", [Curve("topics", {1: 40, 1000: 44}), Curve("streams", {1: 41})])
     ]
@@ -258,11 +247,11 @@ def test_pairs_are_measured_alternately_and_compared_per_round():
     order = []
     ours, others = iter([1.0, 10.0, 3.0]), iter([2.0, 5.0, 6.0])
 
-    def mine() -> float:
+    def mine():
         order.append("ours")
         return next(ours)
 
-    def reference() -> float:
+    def reference():
         order.append("reference")
         return next(others)
 
@@ -271,13 +260,13 @@ def test_pairs_are_measured_alternately_and_compared_per_round():
 
 
 @pytest.mark.parametrize(("ratio", "met"), [(0.5, True), (0.49, False)])
-def test_a_ratio_is_compared_with_its_target(ratio: float, met: bool):  # noqa: FBT001
+def test_a_ratio_is_compared_with_its_target(ratio, met):
     row = measuring.compared("case", "requests/s", (1.0, 2.0, ratio), at_least=0.5)
     assert row == Row("case", "requests/s", 1.0, 2.0, ratio, "at least 0.5 of the reference", met)
 
 
 @pytest.mark.parametrize(("value", "met"), [(60.0, True), (60.1, False)])
-def test_a_value_is_compared_with_its_limit(value: float, met: bool):  # noqa: FBT001
+def test_a_value_is_compared_with_its_limit(value, met):
     row = measuring.limited("memory", "MB", value, 60, 30.0)
     assert row == Row("memory", "MB", value, 30.0, value / 30.0, "at most 60 MB", met)
 

@@ -1,7 +1,5 @@
 """`bench/run` and `bench/run all`, with small benchmarks of their own."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -33,7 +31,7 @@ pytestmark = pytest.mark.bench
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """A folder with `all` and the modules that it needs, without benchmarks."""
     for name in ("all.py", "measuring.py"):
         shutil.copy(BENCH / name, tmp_path)
@@ -41,24 +39,24 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def add(folder: Path, name: str, body: str) -> None:
+def add(folder, name, body):
     (folder / f"{name}.py").write_text(BENCHMARK.format(name=name, body=body))
 
 
-def run_all(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_all(folder, *arguments):
     command = [sys.executable, folder / "all.py", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=50)
 
 
 @pytest.mark.parametrize("name", ["", "nothing", "measuring"])
-def test_an_unknown_name_is_refused_with_the_list(name: str):
+def test_an_unknown_name_is_refused_with_the_list(name):
     done = subprocess.run([BENCH / "run", name], capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 2
     names = sorted(["all", *(script.stem for script in every.scripts())])
     assert done.stderr == f"bench/run: name one of: {' '.join(names)} \n"
 
 
-def test_each_table_is_printed_and_written_below_its_description(folder: Path):
+def test_each_table_is_printed_and_written_below_its_description(folder):
     add(folder, "hens", "return [Row('eggs', 'pieces', options.rounds, 4.0, 0.5, '', True)]")
     add(folder, "absent", "return []")
     done = run_all(folder, "--rounds", "2", "--write", str(folder / "note.md"))
@@ -71,7 +69,7 @@ def test_each_table_is_printed_and_written_below_its_description(folder: Path):
     assert note == f"before\n\n{every.BEGIN}\n\n{OLD}\n\n### {hens.rstrip()}\n\n{every.END}\n\nafter\n"
 
 
-def test_a_target_that_is_not_met_is_named_and_fails_the_run(folder: Path):
+def test_a_target_that_is_not_met_is_named_and_fails_the_run(folder):
     add(folder, "hens", "return [Row('eggs', 'pieces', 3, None, None, 'at most 2 pieces', False)]")
     done = run_all(folder, "--json")
     assert done.returncode == 1
@@ -80,7 +78,7 @@ def test_a_target_that_is_not_met_is_named_and_fails_the_run(folder: Path):
     assert (row["case"], row["met"]) == ("hens: eggs", False)
 
 
-def test_a_benchmark_that_fails_stops_no_other_and_keeps_its_old_table(folder: Path):
+def test_a_benchmark_that_fails_stops_no_other_and_keeps_its_old_table(folder):
     add(folder, "cows", "raise SystemExit(3)")
     add(folder, "hens", "return [Row('eggs', 'pieces', 3, None, None, '', True)]")
     done = run_all(folder, "--write", str(folder / "note.md"))
@@ -92,7 +90,7 @@ def test_a_benchmark_that_fails_stops_no_other_and_keeps_its_old_table(folder: P
 
 
 @pytest.mark.parametrize("text", [None, "no marks", every.BEGIN * 2 + every.END])
-def test_a_file_without_the_marks_is_refused_before_the_work(folder: Path, text: str | None):
+def test_a_file_without_the_marks_is_refused_before_the_work(folder, text):
     add(folder, "hens", "raise SystemExit('it ran')")
     if text is not None:
         (folder / "other.md").write_text(text)
@@ -103,7 +101,7 @@ def test_a_file_without_the_marks_is_refused_before_the_work(folder: Path, text:
     assert "it ran" not in done.stderr
 
 
-def test_chosen_benchmarks_are_compared_with_a_file(folder: Path):
+def test_chosen_benchmarks_are_compared_with_a_file(folder):
     add(folder, "hens", "return [Row('eggs', 'pieces', options.rounds, None, None, '', True)]")
     add(folder, "broken", "raise SystemExit(3)")
     note = folder / "note.md"
@@ -117,9 +115,7 @@ def test_chosen_benchmarks_are_compared_with_a_file(folder: Path):
     assert (unknown.returncode, "there is no benchmark cows" in unknown.stderr) == (2, True)
 
 
-def row(
-    value: float, ratio: float | None = None, unit: str = "eggs/s", spread: float = 0.0, case: str = "a"
-) -> Row:
+def row(value, ratio=None, unit="eggs/s", spread=0.0, case="a"):
     return Row(case, unit, value, None if ratio is None else 100, ratio, "at most 1 s", True, spread)
 
 
@@ -138,7 +134,7 @@ def row(
         (row(9, case="new"), row(1, case="old"), []),
     ],
 )  # fmt: skip
-def test_a_row_is_worse_if_it_lost_more_than_noise(now: Row, before: Row, worse: list[str]):
+def test_a_row_is_worse_if_it_lost_more_than_noise(now, before, worse):
     earlier = every.read_figures(f"### hens\n\nCounts hens.\n\n{measuring.table([before])}\n")
     assert every.worse([every.Result(Path("hens.py"), [now])], earlier) == worse
 

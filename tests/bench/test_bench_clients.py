@@ -1,7 +1,5 @@
 """The clients of the benchmarks `hostile` and `streams` send and count what they claim."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket
@@ -9,42 +7,36 @@ import time
 from contextlib import asynccontextmanager
 from functools import partial
 from multiprocessing import resource_tracker
-from typing import TYPE_CHECKING
 
 import hostile
 import pytest
 from hostile import Attack, under_way
 from measuring import Process
 from raw_client import AnswerError, Connection
-from stream_client import Delivery, Listeners
+from stream_client import Listeners
 
 from support.stand_in import StandIn
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
 pytestmark = pytest.mark.bench
-
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @pytest.fixture(autouse=True, scope="module")
-def tracker() -> None:
+def tracker():
     """Start the process that multiprocessing keeps until the end, before the first test."""
     resource_tracker.ensure_running()
 
 
 @asynccontextmanager
-async def accepting(buffer: int | None = None) -> AsyncIterator[tuple[int, asyncio.Queue[Streams]]]:
+async def accepting(buffer=None):
     """The port of a server that answers nothing, and a queue of its connections."""
-    came: asyncio.Queue[Streams] = asyncio.Queue()
+    came = asyncio.Queue()
     listening = socket.create_server(("127.0.0.1", 0))
     if buffer is not None:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
     opened = []
 
-    def keep(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def keep(reader, writer):
         opened.append(writer)
         came.put_nowait((reader, writer))
 
@@ -59,7 +51,7 @@ async def accepting(buffer: int | None = None) -> AsyncIterator[tuple[int, async
 
 
 @asynccontextmanager
-async def attacking(port: int, run: Callable[..., None], **arguments: float) -> AsyncIterator[None]:
+async def attacking(port, run, **arguments):
     """Run the attack around the body."""
     attack = under_way(Attack(partial(run, **arguments), "an attack", 1, 1.0), port)
     await asyncio.to_thread(attack.__enter__)
@@ -100,7 +92,7 @@ async def test_a_slow_stream_is_hardly_read():
 
 
 @pytest.mark.parametrize(("run", "one"), [(hostile.deaf, hostile.LIST), (hostile.pipeline, hostile.GET)])
-async def test_a_flood_consists_of_whole_requests(run: Callable[..., None], one: bytes):
+async def test_a_flood_consists_of_whole_requests(run, one):
     async with accepting() as (port, came), attacking(port, run):
         reader, _ = await came.get()
         assert await reader.readexactly(20_000 * len(one)) == one * 20_000
@@ -123,7 +115,7 @@ async def test_an_attack_that_ends_early_is_an_error():
             await asyncio.to_thread(until_it_ends, port, came, asyncio.get_running_loop())
 
 
-def until_it_ends(port: int, came: asyncio.Queue[Streams], loop: asyncio.AbstractEventLoop) -> None:
+def until_it_ends(port, came, loop):
     with under_way(Attack(hostile.pipeline, "it asks", 1, 1.0), port) as process:
         _, writer = asyncio.run_coroutine_threadsafe(came.get(), loop).result()
         loop.call_soon_threadsafe(writer.transport.abort)
@@ -145,16 +137,16 @@ async def test_a_refusal_is_an_error():
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-def chunk(*numbers: int) -> bytes:
+def chunk(*numbers):
     lines = b"".join(b'{"value":1,"time":%d,"number":%d}\n' % (number, number) for number in numbers)
     return b"%x\r\n%b\r\n" % (len(lines), lines)
 
 
-async def counted(*streams: bytes) -> Delivery:
+async def counted(*streams):
     """What `Listeners` counts on these streams, each sent a few bytes at a time."""
     left = list(streams)
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer(reader, writer):
         data = HEAD + left.pop()
         await reader.readuntil(b"\r\n\r\n")
         for begin in range(0, len(data), 7):
@@ -163,7 +155,7 @@ async def counted(*streams: bytes) -> Delivery:
         await reader.read()
         writer.close()
 
-    def listen(port: int) -> Delivery:
+    def listen(port):
         with Listeners(Process(os.getpid(), port), "/", len(streams)) as listeners:
             listeners.settle()
             while listeners.delivered(0, time.time()).published < 10:

@@ -1,7 +1,5 @@
 """The benchmark of a fleet, with few devices for seconds: nothing lost, nothing twice."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json
@@ -13,7 +11,6 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import fleet
@@ -29,11 +26,6 @@ from fleet_scene import scene
 from measuring import Options, limited
 
 from growd.store.points import PointMaker
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from fleet_nodes import Cloud, Node
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(240)]
 
@@ -55,7 +47,7 @@ REMEMBERED = {
 }
 
 
-def run(*options: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def run(*options, environment=None):
     command = [sys.executable, measuring.HERE / "fleet.py", "--json", *options]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=200, env=environment)
 
@@ -71,19 +63,17 @@ def test_without_couchdb_it_says_what_it_needs():
     ("scenario", "nodes"),
     [("receiver", "1"), ("outage", "1"), ("node", "3"), ("alone", "3"), ("partition", "3")],
 )
-def test_every_point_arrives_exactly_once(scenario: str, nodes: str):
+def test_every_point_arrives_exactly_once(scenario, nodes):
     quick = ["--devices", "3", "--seconds", "4", "--every", "1", "--points", "10", "--backlog", "600"]
     done = run("--couchdb", str(COUCHDB), "--scenario", scenario, "--nodes", nodes, *quick)
     assert done.returncode == 0, done.stderr
-    rows: dict[str, dict[str, Any]] = {
-        row["case"].partition(": ")[2]: row for row in json.loads(done.stdout)["rows"]
-    }
+    rows = {row["case"].partition(": ")[2]: row for row in json.loads(done.stdout)["rows"]}
     assert rows["points in all"]["growd"] >= 100
     assert rows["lost, doubled or changed"]["growd"] == 0
     assert rows["missing in the files of any node"]["growd"] == 0
 
 
-def test_a_scenario_that_breaks_off_is_told_in_words(tmp_path: Path):
+def test_a_scenario_that_breaks_off_is_told_in_words(tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "vm.args").touch()
@@ -116,13 +106,13 @@ def test_a_missing_point_is_a_failure_in_words():
 
 
 @pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Cloud]:
+async def node(tmp_path):
     async with cloud(COUCHDB, tmp_path, 1, q=1) as made:
         yield made
 
 
 @needs_couchdb
-async def test_the_comparison_finds_what_is_missing_twice_changed_and_in_conflict(node: Cloud):
+async def test_the_comparison_finds_what_is_missing_twice_changed_and_in_conflict(node):
     (couch,) = node.nodes
     devices = Devices(couch, DEVICES)
     await devices.make_databases()
@@ -202,23 +192,23 @@ async def test_a_receiver_acknowledges_nothing_while_two_of_three_nodes_hang():
         assert await here.cloud.copies([month]) == [{document["_id"]: document["_rev"]}] * 3
 
 
-def point(device: str, databases: list[str]) -> dict[str, Any]:
+def point(device, databases):
     """A point of the first of these months, whose database is there."""
     at = datetime.strptime(min(databases)[-7:], "%Y_%m").replace(tzinfo=UTC).timestamp()
     made = PointMaker(device).make("environment_1", "air_temperature", 21.5, at).document()
     return made | {"_rev": "1-" + "a" * 32}
 
 
-async def is_down(url: str) -> bool:
+async def is_down(url):
     """Whether a receiver says that it is not up. It remembers its answer for a second."""
     return not await is_up(url)
 
 
-async def has_copy(node: Node, database: str) -> bool:
+async def has_copy(node, database):
     return bool(await node.copy([database]))
 
 
-async def sent(url: str, what: str, login: tuple[str, str], body: dict[str, Any]) -> int:
+async def sent(url, what, login, body):
     fields = {"Authorization": aiohttp.encode_basic_auth(*login)}
     async with (
         aiohttp.ClientSession(headers=fields) as session,
@@ -228,7 +218,7 @@ async def sent(url: str, what: str, login: tuple[str, str], body: dict[str, Any]
 
 
 @needs_couchdb
-async def test_an_error_of_a_node_names_the_request(node: Cloud):
+async def test_an_error_of_a_node_names_the_request(node):
     with pytest.raises(CouchDBError, match=r"GET /nothing: 404 .*not_found"):
         await node.nodes[0].ask("GET", "/nothing")
 
@@ -249,7 +239,7 @@ def test_the_ninety_ninth_percentile_of_a_hundred_values_is_the_last():
 
 
 async def test_the_relay_counts_requests_by_kind_and_bytes():
-    async def answer(request: web.Request) -> web.Response:
+    async def answer(request):
         await request.read()
         return web.json_response({})
 

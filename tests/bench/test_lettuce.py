@@ -1,7 +1,5 @@
 """The long grow: its checker finds what passes a limit, and days of it pass none."""
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess
@@ -35,14 +33,14 @@ LIMITS = InterlockOptions()
 class Watched:
     """A checked chamber, whose outputs nothing limits."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.clock = SleepingTime(0.0)
         hot_room = ChamberParameters(ambient_temperature_degc=30.0)
         self.chamber = SimulatedChamber(self.clock.monotonic, hot_room)
         self.checker = Checker(LIMITS)
         self.checker.watch(self.chamber, self.clock.monotonic)
 
-    def run(self, seconds: float, **levels: float) -> set[str]:
+    def run(self, seconds, **levels):
         """The limits that were passed so far."""
         for name, level in levels.items():
             self.chamber.set_actuator(name, level)

@@ -1,24 +1,18 @@
 """Stores of parameters for the tests, and the comparison of values."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 class MemoryStore:
     """Stores parameters as JSON text, as a file would; `fails` makes it refuse."""
 
-    def __init__(self) -> None:
-        self.texts: dict[str, str] = {}
+    def __init__(self):
+        self.texts = {}
         self.saves = 0
         self.fails = False
 
-    async def save(self, changes: Mapping[str, Any], removed: Iterable[str]) -> None:
+    async def save(self, changes, removed):
         texts = {name: canonical(value) for name, value in changes.items()}
         assert not changes.keys() & set(removed), "a leaf is changed and removed at once"
         await asyncio.sleep(0)
@@ -29,7 +23,7 @@ class MemoryStore:
         self.texts |= texts
         self.saves += 1
 
-    def kept(self) -> dict[str, Any]:
+    def kept(self):
         """The parameters after a restart."""
         return {name: json.loads(text) for name, text in self.texts.items()}
 
@@ -37,17 +31,17 @@ class MemoryStore:
 class HeldStore(MemoryStore):
     """A test can hold it during a save."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.begun = asyncio.Event()
         self.go_on = asyncio.Event()
 
-    async def save(self, changes: Mapping[str, Any], removed: Iterable[str]) -> None:
+    async def save(self, changes, removed):
         self.begun.set()
         await self.go_on.wait()
         await super().save(changes, removed)
 
 
-def canonical(value: Any) -> str:
+def canonical(value):
     """A text that is equal for equal JSON only: 1, 1.0 and true differ, unlike with `==`."""
     return json.dumps(value, sort_keys=True, allow_nan=False)

@@ -1,11 +1,8 @@
 """Constructor arguments of messages: count, type, range, and the texts of errors."""
 
-from __future__ import annotations
-
 import math
 import struct
 from fractions import Fraction
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,7 +25,7 @@ CO2 = FLOAT64.within(0, 40_000, "ppm")
 
 # The fields of each type, written down again from the .msg files of ROS (DiagnosticStatus without hardware_id
 # and values, level as far as it has a meaning).
-LAYOUTS: dict[str, list[tuple[str, str]]] = {
+LAYOUTS = {
     "std_msgs/Float64": [("data", "float64")],
     "std_msgs/Int64": [("data", "int64")],
     "std_msgs/Bool": [("data", "bool")],
@@ -42,7 +39,7 @@ class Refused(Exception):  # noqa: N818  an outcome of the reference
     pass
 
 
-def packed(code: str, value: Any) -> Any:
+def packed(code, value):
     """A value after a way over the wire of ROS."""
     try:
         return struct.unpack(code, struct.pack(code, value))[0]
@@ -50,7 +47,7 @@ def packed(code: str, value: Any) -> Any:
         raise Refused from None
 
 
-def reference_field(kind: str, value: Any) -> Any:
+def reference_field(kind, value):
     """The reference: the wire format of ROS decides what is valid."""
     if kind == "float64":
         number = packed("<d", value)
@@ -71,7 +68,7 @@ def reference_field(kind: str, value: Any) -> Any:
     return value
 
 
-def reference(name: str, arguments: Any) -> tuple[str, Any]:
+def reference(name, arguments):
     """("ok", value), ("arguments", None) for a wrong form or count, or ("value", the first bad field)."""
     layout = LAYOUTS[name]
     if type(arguments) is not list or len(arguments) != len(layout):
@@ -85,7 +82,7 @@ def reference(name: str, arguments: Any) -> tuple[str, Any]:
     return "ok", values if len(layout) > 1 else values["data"]
 
 
-def outcome(message_type: MessageType, arguments: Any) -> tuple[str, Any]:
+def outcome(message_type, arguments):
     try:
         return "ok", message_type.construct(arguments)
     except InvalidArgumentsError:
@@ -94,7 +91,7 @@ def outcome(message_type: MessageType, arguments: Any) -> tuple[str, Any]:
         return "value", error.field
 
 
-def exactly(value: Any) -> Any:
+def exactly(value):
     """Distinguishes 1, 1.0, True, and 0.0 from -0.0, which `==` does not."""
     if isinstance(value, dict):
         return {key: exactly(member) for key, member in value.items()}
@@ -123,7 +120,7 @@ fitting = {
 
 
 @st.composite
-def publications(draw: st.DrawFn) -> tuple[str, Any]:
+def publications(draw):
     """A type and arguments for it: mostly nearly valid, some arbitrary."""
     name = draw(st.sampled_from(sorted(LAYOUTS)))
     near = st.tuples(*(st.one_of(fitting[kind], fitting[kind], values) for _, kind in LAYOUTS[name])).map(

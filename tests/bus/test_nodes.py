@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 import asyncio
 import gc
 import weakref
-from typing import Any
 
 import pytest
 
@@ -15,15 +12,15 @@ from support.clock import ManualClock
 
 
 @pytest.fixture
-def bus() -> Bus:
+def bus():
     return Bus(ManualClock())
 
 
-async def answer(**_: Any) -> dict[str, Any]:
+async def answer(**_):
     return {"success": True, "message": ""}
 
 
-def busy_node(bus: Bus, name: str = "runner") -> Any:
+def busy_node(bus, name="runner"):
     """A node that uses all features."""
     node = bus.node(name)
     node.advertise("b/out", FLOAT64)

@@ -1,7 +1,5 @@
 """The parameter tree and a model, a nested dict, under any order of operations."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 from typing import Any
@@ -38,7 +36,7 @@ class Branch(dict[str, Any]):
     """A branch of the model. A dict that is no Branch is a leaf."""
 
 
-def modelled(name: str, value: Any) -> Any:
+def modelled(name, value):
     """The form of a value at `name` in the model."""
     if not isinstance(value, dict) or not value:
         return value
@@ -48,7 +46,7 @@ def modelled(name: str, value: Any) -> Any:
     return Branch({key: modelled(f"{name}/{key}", member) for key, member in value.items()})
 
 
-def leaves(branch: Branch, prefix: str = "") -> dict[str, Any]:
+def leaves(branch, prefix=""):
     found = {}
     for key, member in branch.items():
         if isinstance(member, Branch):
@@ -58,7 +56,7 @@ def leaves(branch: Branch, prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def branches(branch: Branch, prefix: str = "") -> dict[str, Branch]:
+def branches(branch, prefix=""):
     found = {}
     for key, member in branch.items():
         if isinstance(member, Branch):
@@ -89,20 +87,20 @@ GAIN = Field("gain", Kind.INT64, 0, 5, default=0)
 class ParameterTree(RuleBasedStateMachine):
     """Sets, failing sets, declarations and restarts, on names that often conflict."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.store = MemoryStore()
         self.tree = Parameters(store=self.store)
         self.model = Branch()
-        self.kept: dict[str, Any] = {}  # the expected state after a restart, without defaults
-        self.declared: set[str] = set()
+        self.kept = {}  # the expected state after a restart, without defaults
+        self.declared = set()
 
-    def teardown(self) -> None:
+    def teardown(self):
         self.loop.close()
 
     @rule(name=few_names, value=few_values, fails=st.booleans())
-    def set(self, name: str, value: Any, *, fails: bool) -> None:
+    def set(self, name, value, *, fails):
         after = self.model_after(name, value)
         self.store.fails = fails
         if after is None:
@@ -122,7 +120,7 @@ class ParameterTree(RuleBasedStateMachine):
             self.kept |= {leaf: new for leaf, new in leaves(after).items() if at_or_beneath(leaf, name)}
 
     @rule(name=few_names)
-    def delete(self, name: str) -> None:
+    def delete(self, name):
         self.store.fails = False
         flat = leaves(self.model)
         standing = {leaf for leaf in flat if at_or_beneath(leaf, name)}
@@ -138,7 +136,7 @@ class ParameterTree(RuleBasedStateMachine):
         self.kept = {leaf: old for leaf, old in self.kept.items() if leaf not in standing}
 
     @rule(name=few_names)
-    def declare(self, name: str) -> None:
+    def declare(self, name):
         """A node declares a parameter: undeclared ones in its way are removed."""
         flat = leaves(self.model)
         met = {leaf for leaf in flat if at_or_beneath(leaf, name) or at_or_beneath(name, leaf)}
@@ -154,7 +152,7 @@ class ParameterTree(RuleBasedStateMachine):
         assert self.tree.declare(name, GAIN, "node").value == value
 
     @rule(name=few_names)
-    def undeclare(self, name: str) -> None:
+    def undeclare(self, name):
         parameter = self.tree.declared(name)
         assert (parameter is not None) == (name in self.declared)
         if parameter is not None:
@@ -162,7 +160,7 @@ class ParameterTree(RuleBasedStateMachine):
             self.declared.discard(name)
 
     @rule()
-    def restart(self) -> None:
+    def restart(self):
         self.set("z", 0, fails=False)  # removed leaves are deleted with the next save
         assert canonical(self.store.kept()) == canonical(self.kept)
         self.tree = Parameters(self.store.kept(), self.store)
@@ -170,24 +168,24 @@ class ParameterTree(RuleBasedStateMachine):
         self.declared.clear()
 
     @invariant()
-    def lists_the_leaves_and_gets_each(self) -> None:
+    def lists_the_leaves_and_gets_each(self):
         expected = leaves(self.model)
         assert self.tree.names() == sorted(expected)
         assert self.tree.size == sum(size_of(leaf, self.tree.get(leaf)) for leaf in expected)
         assert canonical({name: self.tree.get(name) for name in expected}) == canonical(expected)
 
     @invariant()
-    def gets_each_branch_and_nothing_else(self) -> None:
+    def gets_each_branch_and_nothing_else(self):
         expected = branches(self.model)
         assert canonical({name: self.tree.get(name) for name in expected}) == canonical(expected)
         for name in set(FEW) - expected.keys() - leaves(self.model).keys():
             assert not is_there(self.tree, name)
 
-    def model_after(self, name: str, value: Any) -> Branch | None:
+    def model_after(self, name, value):
         """The model with `value` set at `name`; None if that is not allowed."""
         after = copy.deepcopy(self.model)
         *above, last = name.split("/")
-        place: Any = after
+        place = after
         for segment in above:
             if not isinstance(place.get(segment), Branch):
                 place[segment] = Branch()
@@ -197,7 +195,7 @@ class ParameterTree(RuleBasedStateMachine):
         return after if all(fits(flat.get(declared)) for declared in self.declared) else None
 
 
-def is_there(tree: Parameters, name: str) -> bool:
+def is_there(tree, name):
     try:
         tree.get(name)
     except UnknownNameError:
@@ -205,15 +203,15 @@ def is_there(tree: Parameters, name: str) -> bool:
     return True
 
 
-def fits(value: Any) -> bool:
+def fits(value):
     return type(value) is int and 0 <= value <= 5
 
 
-def at_or_beneath(name: str, top: str) -> bool:
+def at_or_beneath(name, top):
     return (name + "/").startswith(top + "/")
 
 
-def nested(flat: dict[str, Any]) -> Branch:
+def nested(flat):
     root = Branch()
     for name, value in flat.items():
         *above, last = name.split("/")

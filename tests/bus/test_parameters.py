@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import asyncio
-from typing import Any
 
 import pytest
 from parameter_store import HeldStore, MemoryStore, canonical
@@ -25,7 +22,7 @@ RECIPE = Field("current_recipe", Kind.STRING, default="")
 CURVE = Field("curve", Kind.JSON, default={})
 
 
-def everything(tree: Parameters) -> dict[str, Any]:
+def everything(tree):
     return {name: tree.get(name) for name in tree.names()}
 
 
@@ -33,7 +30,7 @@ def everything(tree: Parameters) -> dict[str, Any]:
 
 
 async def test_an_object_nested_deeper_than_names_are_long_is_returned():
-    value: Any = 1
+    value = 1
     for _ in range(500):
         value = {"a": value}
     tree = Parameters()
@@ -212,7 +209,7 @@ async def test_sets_that_come_a_few_turns_of_the_loop_apart_share_a_write():
     store = MemoryStore()
     tree = Parameters(store=store)
 
-    async def late(name: str, turns: int) -> None:
+    async def late(name, turns):
         for _ in range(turns):
             await asyncio.sleep(0)
         await tree.set(name, turns)
@@ -284,7 +281,7 @@ async def test_a_cancelled_set_may_fail_silently():
     store = HeldStore()
     store.fails = True
     tree = Parameters({"a": 1}, store)
-    complaints: list[dict[str, Any]] = []
+    complaints = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     task = asyncio.create_task(tree.set("a", 2))
     await store.begun.wait()
@@ -454,7 +451,7 @@ async def test_answered_sets_do_not_count_against_the_limit(monkeypatch):
 async def test_endless_sets_are_written_before_the_limit():
     store = HeldStore()
     tree = Parameters(store=store)
-    tasks: list[asyncio.Task[Any]] = []
+    tasks = []
     while not store.begun.is_set():
         tasks.append(asyncio.create_task(tree.set("a", len(tasks))))
         await asyncio.sleep(0)

@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from growd.bus import Bus
@@ -27,16 +23,16 @@ ARGUMENTS = (
 class Recorder:
     """A handler that records its calls."""
 
-    def __init__(self, answer: dict[str, Any] | None = None) -> None:
-        self.calls: list[dict[str, Any]] = []
+    def __init__(self, answer=None):
+        self.calls = []
         self.answer = {"success": True, "message": "done"} if answer is None else answer
 
-    async def __call__(self, **arguments: Any) -> dict[str, Any]:
+    async def __call__(self, **arguments):
         self.calls.append(arguments)
         return self.answer
 
 
-def service(handler: Recorder, **options: Any) -> Service:
+def service(handler, **options):
     options.setdefault("arguments", ARGUMENTS)
     return Service("environment_1/start_recipe", "growd/StartRecipe", "recipes", handler, **options)
 

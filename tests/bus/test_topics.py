@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 import asyncio
 import math
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -21,41 +18,38 @@ from growd.bus.errors import (
 from growd.bus.messages import FLOAT64, INT64, STRING, Message, Quality
 from support.clock import ManualClock
 
-if TYPE_CHECKING:
-    from growd.bus.topics import Publisher, Subscription
-
 CO2 = "environment_1/raw/air_carbon_dioxide"
 LIGHT = "environment_1/raw/light_illuminance"
 WANTED = "environment_1/desired/air_carbon_dioxide"
 
 
 @pytest.fixture
-def clock() -> ManualClock:
+def clock():
     return ManualClock()
 
 
 @pytest.fixture
-def bus(clock: ManualClock) -> Bus:
+def bus(clock):
     return Bus(clock)
 
 
 @pytest.fixture
-def co2(bus: Bus) -> Publisher:
+def co2(bus):
     return bus.node("scd30").advertise(CO2, FLOAT64.within(0, 40_000, "ppm"))
 
 
 @pytest.fixture
-def wanted(bus: Bus) -> str:
+def wanted(bus):
     """A topic that is open to clients."""
     return bus.topics.declare(WANTED, FLOAT64.within(0, 40_000, "ppm"), is_open=True).name
 
 
 @pytest.fixture
-def light(bus: Bus) -> Publisher:
+def light(bus):
     return bus.node("bh1750").advertise(LIGHT, FLOAT64)
 
 
-def values(subscription: Subscription) -> list[float]:
+def values(subscription):
     """All waiting messages."""
     waiting = []
     while (message := subscription.get_nowait()) is not None:
@@ -63,7 +57,7 @@ def values(subscription: Subscription) -> list[float]:
     return waiting
 
 
-async def reader(subscription: Subscription) -> asyncio.Task[Message]:
+async def reader(subscription):
     """A task that waits in `get()`."""
     task = asyncio.create_task(subscription.get(), name="reader")
     await asyncio.sleep(0)
@@ -208,7 +202,7 @@ def test_a_queue_has_the_newest_messages_and_counts_the_dropped_ones(depth, step
     bus = Bus(ManualClock())
     publisher = bus.node("a").advertise("topic", INT64)
     subscription = bus.node("b").subscribe("topic", depth=depth)
-    model: list[int] = []
+    model = []
     dropped = 0
     for number, publishes in enumerate(steps):
         if publishes:
@@ -316,7 +310,7 @@ async def test_a_second_reader_is_refused(bus, co2):
 async def test_closing_ends_an_iteration_that_waits(bus, co2):
     subscription = bus.node("filter").subscribe(CO2)
 
-    async def read() -> list[float]:
+    async def read():
         return [message.value async for message in subscription]
 
     task = asyncio.create_task(read(), name="reader")

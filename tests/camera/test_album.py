@@ -1,7 +1,5 @@
 """The folder of photos: what is kept, what is thinned, and what a kill leaves."""
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import UTC, datetime
 

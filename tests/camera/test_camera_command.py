@@ -1,7 +1,5 @@
 """`growd camera`: take, list and film, against a daemon."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 from datetime import UTC

@@ -1,7 +1,5 @@
 """Cameras in a whole daemon with simulated hardware: photos, their calls, and the light for them."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

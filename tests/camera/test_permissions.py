@@ -1,7 +1,5 @@
 """Who may see photos, and who may take them, on a growd with logins."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC
 

@@ -1,7 +1,5 @@
 """What a picture becomes, and what its green says of the leaves."""
 
-from __future__ import annotations
-
 import io
 import random
 

@@ -1,7 +1,5 @@
 """The documents of photos in a real database: added, deleted with their photos, and replicated if asked."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from contextlib import asynccontextmanager

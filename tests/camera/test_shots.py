@@ -1,7 +1,5 @@
 """Photos by real processes: a JPEG server, and programs in place of rpicam-still."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

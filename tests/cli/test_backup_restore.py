@@ -1,7 +1,5 @@
 """`growd backup` and `growd restore`: everything comes back, also after interruptions."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from contextlib import asynccontextmanager

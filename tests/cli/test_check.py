@@ -1,13 +1,10 @@
 """`growd check`: the message and the advice for each problem."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import functools
 import re
 import threading
-from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -25,11 +22,6 @@ from support.machine import SleepingTime, simulated
 from support.mount_namespace import mounted
 from support.program import GROWD, failed, said
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.daemon import Daemon
-
 SCD30 = Sensor(name="air", kind="scd30")
 BH1750 = Sensor(name="lux", kind="bh1750")
 TSL2591 = Sensor(name="sun", kind="tsl2591")
@@ -41,23 +33,23 @@ WHITE = Light(channel=(ChannelOptions(name="white", pin=12),))
 NO_I2C = Wiring(i2c=())
 
 
-def sensing(*sensors: Sensor) -> Config:
+def sensing(*sensors):
     return Config(sensor=sensors, light=DARK)
 
 
-async def findings(config: Config, hardware: Hardware) -> dict[str, DeviceAnswer]:
-    reported: list[DeviceAnswer] = []
+async def findings(config, hardware):
+    reported = []
     found = await check_hardware(config, hardware, ManualClock(), reported.append)
     await asyncio.to_thread(hardware.close)
     assert reported == found
     return {finding.device: finding for finding in found}
 
 
-async def finding(sensor: Sensor, hardware: Hardware) -> DeviceAnswer:
+async def finding(sensor, hardware):
     return (await findings(sensing(sensor), hardware))[sensor.name]
 
 
-def machine(*faults: Fault, wiring: Wiring | None = None) -> Hardware:
+def machine(*faults, wiring=None):
     return simulated(SleepingTime(), daylight_lux=1_000, faults=faults, wiring=wiring)
 
 
@@ -122,7 +114,7 @@ async def test_a_missing_pwm_chip_is_reported():
         ),
     ],
 )
-async def test_a_failed_sensor_gets_advice(fault: Fault, words: str):
+async def test_a_failed_sensor_gets_advice(fault, words):
     found = await findings(sensing(SCD30, BH1750), machine(fault))
     assert not found["air"].answers
     assert re.search(f"^SCD30 at 0x61 on I2C bus 1 .*{words}", found["air"].sentence)
@@ -130,20 +122,16 @@ async def test_a_failed_sensor_gets_advice(fault: Fault, words: str):
 
 @pytest.mark.parametrize(
     ("hz", "words"),
-    [
-        (50_000, ""),
-        (100_000, "; I2C bus 1 runs at 100 kHz, and an SCD30 needs at most 50 kHz: "),
-        (None, ""),
-    ],
+    [(50_000, ""), (100_000, "; I2C bus 1 runs at 100 kHz, and an SCD30 needs at most 50 kHz: "), (None, "")],
 )
-async def test_a_working_sensor_on_a_bus_that_is_too_fast_gets_advice(hz: int | None, words: str):
+async def test_a_working_sensor_on_a_bus_that_is_too_fast_gets_advice(hz, words):
     found = await finding(SCD30, machine(wiring=Wiring(bus_hz={1: hz})))
     assert found.answers
     assert words in found.sentence
     assert found.sentence.endswith(f"{BAUDRATE} into /boot/firmware/config.txt, and reboot") == bool(words)
 
 
-def wired(*chips: tuple[str, int], bus: int = 1, hz: int | None = None) -> Wiring:
+def wired(*chips, bus=1, hz=None):
     return Wiring(i2c=tuple(WiredChip(kind, bus, address) for kind, address in chips), bus_hz={bus: hz})
 
 
@@ -210,9 +198,7 @@ SWAPPED = Fault("wrong_order", "scd30")
         ),
     ],
 )
-async def test_a_sensor_that_does_not_answer_gets_advice(
-    sensor: Sensor, faults: list[Fault], wiring: Wiring, words: str
-):
+async def test_a_sensor_that_does_not_answer_gets_advice(sensor, faults, wiring, words):
     found = await finding(sensor, machine(*faults, wiring=wiring))
     assert not found.answers
     assert re.search(words, found.sentence)
@@ -229,7 +215,7 @@ async def test_the_advice_for_another_bus_names_its_overlay():
     [Fault("bus_error", "bh1750", duration=0.1), Fault("stuck", "i2c-1")],
     ids=lambda fault: fault.kind,
 )
-async def test_one_failed_transfer_is_forgiven(fault: Fault):
+async def test_one_failed_transfer_is_forgiven(fault):
     assert (await finding(BH1750, machine(fault))).answers
 
 
@@ -250,7 +236,7 @@ async def test_a_sensor_with_a_long_interval_answers(said):
     ("kind", "words"),
     [("scd4x", " ppm, "), ("sht3x", " percent"), ("bme280", " hPa"), ("as7341", " umol/m2/s")],
 )
-async def test_each_sensor_shows_its_first_reading(kind: str, words: str):
+async def test_each_sensor_shows_its_first_reading(kind, words):
     address = SENSOR_KINDS[kind].addresses[0]
     found = await finding(Sensor(name="it", kind=kind), machine(wiring=wired((kind, address))))
     assert found.answers
@@ -258,10 +244,10 @@ async def test_each_sensor_shows_its_first_reading(kind: str, words: str):
     assert words in found.sentence
 
 
-def refusing(error: OSError | None = None) -> Hardware:
+def refusing(error=None):
     """A machine whose buses and ports fail to open with an error of the kernel."""
 
-    def refuse(*_: object) -> NoReturn:
+    def refuse(*_):
         assert error is not None
         raise error
 
@@ -284,13 +270,13 @@ ON_BUS_3 = Sensor(name="lux", kind="bh1750", bus=3)
         (MHZ19, errno.ENOENT, "is not there: plug it in, or check the name of its port; on a Raspberry Pi"),
     ],
 )
-async def test_a_bus_or_port_that_can_not_be_opened_gets_advice(sensor: Sensor, number: int, words: str):
+async def test_a_bus_or_port_that_can_not_be_opened_gets_advice(sensor, number, words):
     found = await finding(sensor, refusing(OSError(number, "refused")))
     assert not found.answers
     assert words in found.sentence
 
 
-async def test_a_serial_console_on_the_port_is_reported(tmp_path: Path):
+async def test_a_serial_console_on_the_port_is_reported(tmp_path):
     (tmp_path / "active").write_text("tty1 ttyS9\n")
     hardware = refusing()
     hardware._open_serial = functools.partial(open_port, consoles=tmp_path / "active")
@@ -309,12 +295,9 @@ async def test_a_missing_bridge_is_searched_on_its_bus(said):
 
 @pytest.mark.parametrize(
     ("sensor", "wiring", "name"),
-    [
-        (MHZ19, ON_SERIAL, "MH-Z19 on /dev/serial0"),
-        (BRIDGED, wired(("mhz16", 0x4D)), "MH-Z16 on i2c-1:0x4d"),
-    ],
+    [(MHZ19, ON_SERIAL, "MH-Z19 on /dev/serial0"), (BRIDGED, wired(("mhz16", 0x4D)), "MH-Z16 on i2c-1:0x4d")],
 )
-async def test_a_sensor_that_warms_up_answers(sensor: Sensor, wiring: Wiring, name: str):
+async def test_a_sensor_that_warms_up_answers(sensor, wiring, name):
     found = await finding(sensor, machine(wiring=wiring))
     assert found == DeviceAnswer("co2", True, f"{name} answers, but is warming up")
 
@@ -334,7 +317,7 @@ async def test_a_busy_pin_is_reported_and_the_others_are_driven():
 
 async def test_a_hanging_sensor_does_not_block_the_next():
     clock, hardware = ManualClock(), machine(Fault("hang", "bh1750"))
-    found: list[DeviceAnswer] = []
+    found = []
     checking = check_hardware(sensing(BH1750, SCD30), hardware, clock, found.append)
     check = asyncio.create_task(checking, name="check")
     await clock.until(lambda: hardware.faults.hanging == 1)
@@ -367,7 +350,7 @@ async def test_a_hanging_pin_does_not_block_the_next():
     assert [found[name].answers for name in ("light", "fan")] == [False, True]
 
 
-def test_default_devices_and_an_empty_chamber(tmp_path: Path):
+def test_default_devices_and_an_empty_chamber(tmp_path):
     file = tmp_path / "growd.toml"
     file.write_text("[simulator]\nenabled = true\n[light]\n[chamber.shelf_2]\n")
     status, printed = said("check", "--config", str(file))
@@ -392,7 +375,7 @@ def test_default_devices_and_an_empty_chamber(tmp_path: Path):
     )
 
 
-async def test_a_valid_configuration_lists_its_devices(tmp_path: Path):
+async def test_a_valid_configuration_lists_its_devices(tmp_path):
     file = tmp_path / "growd.toml"
     file.write_text(
         '[[sensor]]\nname = "co2"\nkind = "mhz19"\nport = "/dev/serial0"\n'
@@ -426,13 +409,13 @@ ceiling_ppm = 30000
 """
 
 
-def checked(folder: Path, text: str) -> tuple[int, str]:
+def checked(folder, text):
     """The exit status and the output of `growd check` with a file of this content."""
     (folder / "growd.toml").write_text(text)
     return said("check", "--config", str(folder / "growd.toml"))
 
 
-def test_a_doubtful_option_gets_a_warning_with_its_line(tmp_path: Path):
+def test_a_doubtful_option_gets_a_warning_with_its_line(tmp_path):
     status, printed = checked(tmp_path, HIGH_CEILING)
     where = f"warning: {tmp_path}/growd.toml:11: [interlock] ceiling_ppm: "
     expected = f"{where}30000 is far above the default of 5000; set it below 10000"
@@ -440,7 +423,7 @@ def test_a_doubtful_option_gets_a_warning_with_its_line(tmp_path: Path):
     assert "with 1 warning." in printed.splitlines()[-1]
 
 
-def test_a_file_without_simulator_enabled_gets_a_warning(tmp_path: Path):
+def test_a_file_without_simulator_enabled_gets_a_warning(tmp_path):
     status, printed = checked(tmp_path, "[http]\nport = 7000\n")
     where = f"warning: {tmp_path}/growd.toml: [simulator] enabled: "
     assert (status, printed.partition(";")[0]) == (0, f"{where}is not set, so the hardware is SIMULATED")
@@ -475,7 +458,7 @@ BLIND = '[[sensor]]\nname = "lux"\nkind = "bh1750"\n'
         ),
     ],
 )
-def test_a_valve_without_protection_gets_a_warning(tmp_path: Path, file: str, warnings: list[str]):
+def test_a_valve_without_protection_gets_a_warning(tmp_path, file, warnings):
     status, printed = checked(tmp_path, f"[simulator]\nenabled = true\n{file}")
     found = [line.partition(": ")[2] for line in printed.splitlines() if line.startswith("warning: ")]
     assert (status, len(found)) == (0, len(warnings)), printed
@@ -509,7 +492,7 @@ variable = "air_flush_on"
 """
 
 
-def test_devices_of_several_environments_are_listed(tmp_path: Path):
+def test_devices_of_several_environments_are_listed(tmp_path):
     file = tmp_path / "growd.toml"
     file.write_text(SHELVES)
     status, printed = said("check", "--config", str(file))
@@ -551,7 +534,7 @@ async def test_a_neighbour_on_the_bus_may_be_of_another_environment():
         ),
     ],
 )
-def test_environments_can_not_share_devices(tmp_path: Path, file: str, words: str):
+def test_environments_can_not_share_devices(tmp_path, file, words):
     config = tmp_path / "growd.toml"
     config.write_text(file)
     status, printed = said("run", "--config", str(config), "--data", str(tmp_path / "data"))
@@ -567,13 +550,13 @@ def test_environments_can_not_share_devices(tmp_path: Path, file: str, words: st
         (["--hardware", "--faults", "/nowhere/faults.toml"], "/nowhere/faults.toml: can't be read"),
     ],
 )
-def test_errors_that_prevent_a_check_are_one_sentence(arguments: list[str], words: str):
+def test_errors_that_prevent_a_check_are_one_sentence(arguments, words):
     status, printed = said("check", *arguments)
     assert status == 1
     assert words in printed
 
 
-def test_real_hardware_on_another_machine_is_one_sentence(tmp_path: Path):
+def test_real_hardware_on_another_machine_is_one_sentence(tmp_path):
     with LastingPins(tmp_path).here(chips={0: "INT34C5:00"}):
         status, printed = said(
             "check", "--hardware", "--set", "simulator.enabled=false", "--set", "http.port=0"
@@ -583,7 +566,7 @@ def test_real_hardware_on_another_machine_is_one_sentence(tmp_path: Path):
     assert len(printed.splitlines()) == 1, printed
 
 
-def test_what_cannot_be_asked_does_not_count_as_answering(tmp_path: Path):
+def test_what_cannot_be_asked_does_not_count_as_answering(tmp_path):
     file = tmp_path / "growd.toml"
     file.write_text(
         """
@@ -630,7 +613,7 @@ def test_without_a_configuration_the_simulated_hardware_is_named_first_and_answe
     assert lines[-1] == "3 of 3 devices answer (simulated hardware)."
 
 
-def test_the_installed_configuration_is_the_default(tmp_path: Path):
+def test_the_installed_configuration_is_the_default(tmp_path):
     (tmp_path / "growd.toml").write_text(
         "[simulator]\nenabled = true\n[[sensor]]\nname = 'mine'\nkind = 'bh1750'\n"
     )
@@ -654,7 +637,7 @@ echo ---
     assert given.startswith("scd30_1: SCD30")
 
 
-async def test_hardware_of_a_running_growd_is_not_touched(daemon: Daemon):
+async def test_hardware_of_a_running_growd_is_not_touched(daemon):
     settings = ("--set", f"http.port={daemon.port}", "--set", "simulator.enabled=false")
     status, printed = await asyncio.to_thread(said, "check", "--hardware", *settings)
     assert status == 1

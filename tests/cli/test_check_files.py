@@ -1,15 +1,8 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from click.testing import CliRunner
 
 from growd.config import load
 from growd_cli.check import faults_of_files, systemd_credentials
 from growd_cli.main import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TEXT = """
 [couchdb]
@@ -32,7 +25,7 @@ url_file = "{folder}/mail"
 """
 
 
-def test_each_missing_file_is_named(tmp_path: Path):
+def test_each_missing_file_is_named(tmp_path):
     file = tmp_path / "growd.toml"
     file.write_text(TEXT.format(folder=tmp_path))
     faults = list(faults_of_files(load(file, environ={})))
@@ -50,7 +43,7 @@ def test_each_missing_file_is_named(tmp_path: Path):
     assert len(list(faults_of_files(load(file, environ={})))) == 3
 
 
-def test_systemd_credentials_are_listed_and_not_checked(tmp_path: Path, monkeypatch):
+def test_systemd_credentials_are_listed_and_not_checked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "growd.toml"
     file.write_text(TEXT.format(folder=".").replace("./", "").replace('ca_file = "ca.pem"', ""))
@@ -59,7 +52,7 @@ def test_systemd_credentials_are_listed_and_not_checked(tmp_path: Path, monkeypa
     assert systemd_credentials(config) == ["cert.pem", "couchdb", "far", "key.pem", "mail"]
 
 
-def test_growd_check_reports_files_and_credentials(tmp_path: Path):
+def test_growd_check_reports_files_and_credentials(tmp_path):
     file = tmp_path / "growd.toml"
     file.write_text("[couchdb]\nurl = 'http://x'\ncredentials_file = '/nowhere/couchdb'\n")
     wrong = CliRunner().invoke(main, ["check", "--config", str(file)])

@@ -1,13 +1,10 @@
 """The client of the commands: address, login, errors."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import os
 import pty
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import web
@@ -27,12 +24,6 @@ from support.stand_in import StandIn
 from support.terminal import launched, typed
 from support.tls_door import CA_FILE, TLS, tls_door_to
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from support.daemon import Daemon
-
 
 @pytest.mark.parametrize(
     ("http", "url", "address"),
@@ -47,7 +38,7 @@ if TYPE_CHECKING:
         (Http(), "chamber", "http://chamber/_svc"),
     ],
 )
-def test_the_address_of_the_daemon(http: Http, url: str | None, address: str):
+def test_the_address_of_the_daemon(http, url, address):
     assert str(address_of(http, url)) == address
 
 
@@ -63,7 +54,7 @@ def test_the_address_of_the_daemon(http: Http, url: str | None, address: str):
         (Http(), f"http://{'a' * 64}.example", "--url must be"),
     ],
 )
-def test_invalid_addresses_are_refused(http: Http, url: str | None, words: str):
+def test_invalid_addresses_are_refused(http, url, words):
     with pytest.raises(UsageError, match=words):
         address_of(http, url)
 
@@ -72,7 +63,7 @@ def test_invalid_addresses_are_refused(http: Http, url: str | None, words: str):
     "url",
     ["http://bob:secret@", "bob:secret@chamber:port", "http://bob:secret@chamber:port", "ftp://bob:secret@c"],
 )
-def test_the_error_for_an_invalid_address_hides_the_login(url: str):
+def test_the_error_for_an_invalid_address_hides_the_login(url):
     with pytest.raises(UsageError) as refused:
         address_of(Http(), url)
     assert "secret" not in str(refused.value)
@@ -84,16 +75,16 @@ def test_a_login_is_never_shown():
     assert "crit" not in f"{address} {address!r} {address.root} {address.login!r}"
 
 
-def header(user: str, password: str) -> str:
+def header(user, password):
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 @asynccontextmanager
-async def guarded(*, allowed: str | None = None, status: int = 401) -> AsyncIterator[tuple[str, list[str]]]:
+async def guarded(*, allowed=None, status=401):
     """A server that accepts only that header, and the headers it received."""
     seen = []
 
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+    async def answer(request):
         seen.append(request.headers.get("Authorization", ""))
         if seen[-1] == allowed:
             return web.json_response({"results": ["a"]})
@@ -105,7 +96,7 @@ async def guarded(*, allowed: str | None = None, status: int = 401) -> AsyncIter
         yield url.removeprefix("http://"), seen
 
 
-async def test_a_login_comes_from_options_the_environment_or_the_address(tmp_path: Path):
+async def test_a_login_comes_from_options_the_environment_or_the_address(tmp_path):
     file = tmp_path / "password"
     file.write_text("from a file\nand no more\n")
     async with guarded() as (place, seen):
@@ -145,7 +136,7 @@ async def test_a_missing_login_has_its_own_exit_status():
     assert "does not allow this as bob" in printed.err
 
 
-async def test_a_missing_password_without_a_terminal_is_a_usage_error(tmp_path: Path):
+async def test_a_missing_password_without_a_terminal_is_a_usage_error(tmp_path):
     printed = await typed("node", "list", "--user", "bob")
     assert printed.status == 2
     assert printed.err == ("growd: no password for bob: use --password-file FILE or GROWD_PASSWORD\n")
@@ -164,7 +155,7 @@ async def test_a_password_is_prompted_for_and_not_echoed():
     assert shown.splitlines()[-1] == "a"
 
 
-def on_a_terminal(arguments: list[str]) -> str:
+def on_a_terminal(arguments):
     """The terminal output of a command, with "secret" typed at the prompt."""
     ours, theirs = pty.openpty()
     command = [str(GROWD), *arguments]
@@ -184,7 +175,7 @@ def on_a_terminal(arguments: list[str]) -> str:
     return shown.decode()
 
 
-async def test_https_needs_a_trusted_certificate(daemon: Daemon):
+async def test_https_needs_a_trusted_certificate(daemon):
     async with tls_door_to(daemon.port) as port:
         url = f"https://localhost:{port}"
         trusted = await typed("node", "list", "--url", url, "--ca", str(CA_FILE))
@@ -202,7 +193,7 @@ async def test_https_needs_a_trusted_certificate(daemon: Daemon):
         )
 
 
-async def test_the_certificate_of_the_configuration_is_trusted(daemon: Daemon, tmp_path: Path):
+async def test_the_certificate_of_the_configuration_is_trusted(daemon, tmp_path):
     file = tmp_path / "chain.pem"
     file.write_text((TLS / "server.pem").read_text() + CA_FILE.read_text())
     async with tls_door_to(daemon.port) as port:
@@ -227,13 +218,13 @@ def test_a_certificate_from_systemd_credentials_is_not_pinned():
     assert context.check_hostname
 
 
-def test_the_authority_of_a_pinned_certificate_is_not_trusted(tmp_path: Path):
+def test_the_authority_of_a_pinned_certificate_is_not_trusted(tmp_path):
     file = tmp_path / "chain.pem"
     file.write_text((TLS / "server.pem").read_text() + CA_FILE.read_text())
     assert trusting_only(file).cert_store_stats()["x509"] == 1
 
 
-async def test_a_file_without_certificates_is_a_usage_error(tmp_path: Path):
+async def test_a_file_without_certificates_is_a_usage_error(tmp_path):
     file = tmp_path / "ca.pem"
     for text, why in ((None, "No such file or directory"), ("none", "it contains no certificate")):
         if text is not None:
@@ -242,11 +233,11 @@ async def test_a_file_without_certificates_is_a_usage_error(tmp_path: Path):
         assert (printed.status, printed.err) == (2, f"growd: --ca {file} can't be read: {why}\n")
 
 
-async def asked(client: DaemonClient, *arguments: Any, **options: Any) -> Any:
+async def asked(client, *arguments, **options):
     return await asyncio.to_thread(client.get, *arguments, kind=dict, **options)
 
 
-async def test_one_connection_is_reused(daemon: Daemon):
+async def test_one_connection_is_reused(daemon):
     with DaemonOptions(url=daemon.origin).client() as client:
         await asked(client, "node")
         await asked(client, "topic", CO2)
@@ -254,7 +245,7 @@ async def test_one_connection_is_reused(daemon: Daemon):
 
 
 async def test_a_closed_connection_is_opened_again():
-    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer_once(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         writer.close()
@@ -267,11 +258,11 @@ async def test_a_closed_connection_is_opened_again():
 
 
 @pytest.mark.parametrize("is_reused", [True, False])
-async def test_a_change_is_sent_once(*, is_reused: bool):
+async def test_a_change_is_sent_once(*, is_reused):
     """Also if the daemon disconnects before it answers: it may have made the change."""
     came = []
 
-    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer_once(reader, writer):
         came.append(await reader.readuntil(b"\r\n\r\n"))
         if came[-1].startswith(b"GET"):
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
@@ -288,10 +279,10 @@ async def test_a_change_is_sent_once(*, is_reused: bool):
 
 
 @asynccontextmanager
-async def answering(head: bytes, body: bytes, *, pause_s: float = 0.0) -> AsyncIterator[str]:
+async def answering(head, body, *, pause_s=0.0):
     """The address of another server than growd, with an endless answer."""
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 " + head + b"\r\n\r\n")
         with suppress(ConnectionError):
@@ -314,9 +305,7 @@ async def answering(head: bytes, body: bytes, *, pause_s: float = 0.0) -> AsyncI
         (b"200 OK\r\nContent-Length: 5", b"", r"a program other than growd answers .* \(not HTTP\)"),
     ],
 )
-async def test_answers_are_limited_in_size_and_time(
-    monkeypatch: pytest.MonkeyPatch, head: bytes, body: bytes, words: str
-):
+async def test_answers_are_limited_in_size_and_time(monkeypatch, head, body, words):
     monkeypatch.setattr("growd_client.connection.ANSWER_BYTES", 100_000)
     is_long = len(body) > 100
     async with answering(head, body, pause_s=0.0 if is_long else 0.05) as url:
@@ -343,19 +332,16 @@ async def test_control_characters_in_answers_are_escaped():
         ["node", "list", "--user", "caf\udce9"],
     ],
 )
-async def test_arguments_other_than_utf_8_are_usage_errors(daemon: Daemon, words: list[str]):
+async def test_arguments_other_than_utf_8_are_usage_errors(daemon, words):
     printed = await launched(*words, "--url", daemon.origin, GROWD_PASSWORD="x")
     assert (printed.status, printed.err) == (2, "growd: an argument is not UTF-8\n")
 
 
 @pytest.mark.parametrize(
     ("output", "status", "error"),
-    [
-        ("/dev/full", 1, "growd: can't write the output: No space left on device\n"),
-        ("&-", 0, ""),
-    ],
+    [("/dev/full", 1, "growd: can't write the output: No space left on device\n"), ("&-", 0, "")],
 )
-async def test_a_failing_output_is_reported(daemon: Daemon, output: str, status: int, error: str):
+async def test_a_failing_output_is_reported(daemon, output, status, error):
     command = f'"{GROWD}" node list --url {daemon.origin} >{output}'
     process = await asyncio.create_subprocess_shell(command, stderr=asyncio.subprocess.PIPE)
     _, reported = await process.communicate()

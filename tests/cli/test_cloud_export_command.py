@@ -1,7 +1,5 @@
 """`growd cloud export` as a command: its output, messages and exit statuses."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
 from random import Random

@@ -1,14 +1,11 @@
 """Completion, as a shell requests it, and in a real bash."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import pty
 import shutil
 import socket
 import sys
-from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
@@ -19,11 +16,6 @@ from growd_cli.run import SUBCOMMANDS, run
 from support.daemon import CALIBRATE, CO2, LIGHT, START, STOP
 from support.program import GROWD, PATIENCE_S
 from support.terminal import launched, typed
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.daemon import Daemon
 
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 
@@ -49,9 +41,7 @@ main()
 """
 
 
-async def completed(
-    script: Path, *words: str, program: Path | None = None, terminal: int = asyncio.subprocess.DEVNULL
-) -> list[str]:
+async def completed(script, *words, program=None, terminal=asyncio.subprocess.DEVNULL):
     """The completions of bash for the last word; growd is beside the script or at `program`."""
     folder = script.parent if program is None else program.parent
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
@@ -69,7 +59,7 @@ async def completed(
 
 
 @pytest.fixture
-async def script(tmp_path: Path) -> Path:
+async def script(tmp_path):
     file = tmp_path / "growd.bash"
     printed = await typed("completion", "bash")
     assert printed.status == 0
@@ -81,15 +71,9 @@ async def script(tmp_path: Path) -> Path:
 
 @pytest.mark.long
 @needs_bash
-async def test_bash_completes_commands_and_the_names_of_the_daemon(daemon: Daemon, script: Path):
+async def test_bash_completes_commands_and_the_names_of_the_daemon(daemon, script):
     assert await completed(script, "growd", "to") == ["topic"]
-    assert await completed(script, "growd", "topic", "") == [
-        "echo",
-        "info",
-        "list",
-        "pub",
-        "release",
-    ]
+    assert await completed(script, "growd", "topic", "") == ["echo", "info", "list", "pub", "release"]
     url = ("--url", daemon.origin)
     assert await completed(script, "growd", "topic", "echo", *url, "environment_1/m") == [CO2]
     assert await completed(script, "growd", "topic", "pub", *url, "/environment_1/desired/l") == [f"/{LIGHT}"]
@@ -100,7 +84,7 @@ async def test_bash_completes_commands_and_the_names_of_the_daemon(daemon: Daemo
 
 
 @needs_bash
-async def test_names_with_shell_characters_are_not_completed(daemon: Daemon, script: Path):
+async def test_names_with_shell_characters_are_not_completed(daemon, script):
     for name in ("mine/$(date)", "mine/`date`", "mine/a;b", "mine/*", "mine/a b", "mine/wärme"):
         printed = await typed("param", "set", name, "1", "--url", daemon.origin)
         assert printed.status == 0
@@ -113,7 +97,7 @@ async def test_names_with_shell_characters_are_not_completed(daemon: Daemon, scr
 
 @pytest.mark.long
 @needs_bash
-async def test_without_a_daemon_completion_is_empty_and_silent(script: Path):
+async def test_without_a_daemon_completion_is_empty_and_silent(script):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -125,7 +109,7 @@ async def test_without_a_daemon_completion_is_empty_and_silent(script: Path):
 
 
 @needs_bash
-async def test_completion_never_prompts_for_a_password(daemon: Daemon, script: Path):
+async def test_completion_never_prompts_for_a_password(daemon, script):
     ours, theirs = pty.openpty()
     words = ("growd", "topic", "echo", "--user", "bob", "--url", daemon.origin, "e")
     try:
@@ -136,14 +120,14 @@ async def test_completion_never_prompts_for_a_password(daemon: Daemon, script: P
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-async def test_each_shell_has_a_script(shell: str):
+async def test_each_shell_has_a_script(shell):
     printed = await typed("completion", shell)
     assert (printed.status, printed.err) == (0, "")
     assert "_GROWD_COMPLETE" in printed.out
 
 
 @pytest.mark.parametrize(("group", "commands"), [(main, COMMANDS), (run, SUBCOMMANDS)])
-def test_each_command_of_the_table_exists_and_is_in_the_help(group: click.Group, commands: dict[str, Any]):
+def test_each_command_of_the_table_exists_and_is_in_the_help(group, commands):
     shown = CliRunner().invoke(group, ["--help"]).output
     for name, listed in commands.items():
         command = group.get_command(click.Context(group), name)
@@ -163,13 +147,13 @@ async def test_options_of_the_daemon_before_a_command_are_refused():
 @pytest.mark.parametrize(
     ("words", "meant"), [(["topc", "list"], "topic"), (["stauts"], "status"), (["run", "lits"], "list")]
 )
-async def test_a_misspelt_command_is_refused_with_a_suggestion(words: list[str], meant: str):
+async def test_a_misspelt_command_is_refused_with_a_suggestion(words, meant):
     refused = await typed(*words)
     assert refused.status == 2
     assert f"Did you mean '{meant}'?" in refused.err
 
 
-async def test_short_commands_import_no_server_and_no_driver(daemon: Daemon):
+async def test_short_commands_import_no_server_and_no_driver(daemon):
     printed = await launched("topic", "list", "--url", daemon.origin, PYTHONPROFILEIMPORTTIME="1")
     read = {line.rpartition("|")[2].strip() for line in printed.err.splitlines()}
     assert "growd_cli.client" in read

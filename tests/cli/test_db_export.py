@@ -1,7 +1,5 @@
 """`growd db export`: contents, continuation after interruptions, errors."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """`growd db history`: as a table, CSV and JSON, and its errors."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import json

@@ -1,20 +1,14 @@
 """`growd driver`: list and test drivers of other packages."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from growd_cli.driver_skeleton import fault_of_name
 from support.own_packages import EXAMPLE, unpacked, wheel_of, written
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.long
 
@@ -25,9 +19,7 @@ def example(tmp_path_factory):
     return unpacked(wheel_of(EXAMPLE, folder), folder / "installed")
 
 
-def run(
-    *words: str, cwd: Path | None = None, installed: Path | None = None, module: str = "growd_cli"
-) -> subprocess.CompletedProcess[str]:
+def run(*words, cwd=None, installed=None, module="growd_cli"):
     """Run a module, with the packages of a folder."""
     return subprocess.run(
         [sys.executable, "-m", module, *words],
@@ -40,7 +32,7 @@ def run(
     )
 
 
-def growd(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def growd(folder, *arguments):
     return run("driver", *arguments, installed=folder)
 
 

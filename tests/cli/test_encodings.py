@@ -1,7 +1,5 @@
 """Files that people write may begin with a byte order mark; another encoding than UTF-8 is named."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

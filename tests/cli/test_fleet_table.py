@@ -1,7 +1,5 @@
 """The list of the devices of a cloud as a table."""
 
-from __future__ import annotations
-
 from growd_cli.fleet_table import fleet_lines
 from growd_cloud.devices import DeviceDocument, DeviceReport, ReportedAlert, ReportedEnvironment, fleet_row
 

@@ -1,7 +1,5 @@
 """The greeting of `growd run`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -28,7 +26,7 @@ def test_the_greeting_asks_for_what_the_chamber_measures():
 
 
 @pytest.mark.parametrize(("listens", "shown"), [("0.0.0.0", "127.0.0.1"), ("[::]", "[::1]")])  # noqa: S104
-def test_the_greeting_shows_an_address_that_can_be_typed(listens: str, shown: str):
+def test_the_greeting_shows_an_address_that_can_be_typed(listens, shown):
     printed = _greeting(Config(), Running(f"http://{listens}:5984", "embedded", Path("data"), 1.0))
     assert f"http://{listens}:" not in printed
     assert f"page       http://{shown}:5984 (and all other addresses of this machine)" in printed

@@ -1,7 +1,5 @@
 """`growd import openag`: documents of openag_brain in all their forms, imported once."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

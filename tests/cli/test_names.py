@@ -1,9 +1,5 @@
 """`growd param`, `growd service` and `growd node` with a running daemon."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import pytest
 from click import unstyle
 from hypothesis import given
@@ -17,18 +13,14 @@ from growd_cli.output import table, text_of, tree
 from support.daemon import CALIBRATE, CO2, START, STOP
 from support.terminal import launched, typed
 
-if TYPE_CHECKING:
-    from support.daemon import Daemon
-    from support.terminal import Printed
-
 INTERVAL = "sensors/scd30/interval"
 
 
-async def at(daemon: Daemon, *arguments: str) -> Printed:
+async def at(daemon, *arguments):
     return await typed(*arguments, "--url", daemon.origin)
 
 
-async def test_parameters_are_listed_and_printed(daemon: Daemon):
+async def test_parameters_are_listed_and_printed(daemon):
     await daemon.bus.parameters.set("mine/list", [1, {"a": "b"}])
     await daemon.bus.parameters.set("mine/sub/word", "two words")
     names = ["environment_1/current_recipe", "mine/list", "mine/sub/word", INTERVAL]
@@ -60,7 +52,7 @@ async def test_parameters_are_listed_and_printed(daemon: Daemon):
         ("humidity", ["e/desired/air_humidity"]),
     ],
 )
-def test_short_names_of_variables(name: str, meant: list[str]):
+def test_short_names_of_variables(name, meant):
     assert similar(name, [f"e/desired/{variable}" for variable in VARIABLES]) == meant
 
 
@@ -78,7 +70,7 @@ def test_short_names_of_variables(name: str, meant: list[str]):
         ([""], ""),
     ],
 )
-async def test_a_parameter_is_set_to_json_or_to_text(daemon: Daemon, words: list[str], value: Any):
+async def test_a_parameter_is_set_to_json_or_to_text(daemon, words, value):
     printed = await at(daemon, "param", "set", "mine/own", *words, "--json")
     assert (printed.status, printed.err) == (0, "")
     saved = daemon.bus.parameters.get("mine/own")
@@ -86,7 +78,7 @@ async def test_a_parameter_is_set_to_json_or_to_text(daemon: Daemon, words: list
     assert printed.json == value
 
 
-async def test_a_refused_parameter_has_the_message_of_the_daemon(daemon: Daemon):
+async def test_a_refused_parameter_has_the_message_of_the_daemon(daemon):
     printed = await at(daemon, "param", "set", INTERVAL, "1")
     assert (printed.status, printed.out) == (1, "")
     assert printed.err == f"growd: {INTERVAL} must be a number from 2 to 1800 s, not 1\n"
@@ -106,9 +98,7 @@ async def test_a_refused_parameter_has_the_message_of_the_daemon(daemon: Daemon)
         (["node", "info"], "recipe_runer", "recipe_runner"),
     ],
 )
-async def test_an_unknown_name_is_refused_with_a_suggestion(
-    daemon: Daemon, command: list[str], name: str, meant: str
-):
+async def test_an_unknown_name_is_refused_with_a_suggestion(daemon, command, name, meant):
     printed = await at(daemon, *command, name)
     assert (printed.status, printed.out) == (1, "")
     assert printed.err.startswith("growd: there is no ")
@@ -116,7 +106,7 @@ async def test_an_unknown_name_is_refused_with_a_suggestion(
     assert f"; did you mean {first}" in printed.err
 
 
-async def test_services_are_listed_with_their_arguments(daemon: Daemon):
+async def test_services_are_listed_with_their_arguments(daemon):
     assert (await at(daemon, "service", "list")).out.splitlines() == [START, STOP, CALIBRATE]
     assert (await at(daemon, "service", "list", "sensors")).out == f"{CALIBRATE}\n"
     assert (await at(daemon, "service", "info", CALIBRATE)).out.splitlines()[-5:] == [
@@ -162,16 +152,14 @@ async def test_services_are_listed_with_their_arguments(daemon: Daemon):
         ),
     ],
 )
-async def test_a_service_is_called_with_arguments_in_order_or_by_name(
-    daemon: Daemon, name: str, words: list[str], arguments: dict[str, Any]
-):
+async def test_a_service_is_called_with_arguments_in_order_or_by_name(daemon, name, words, arguments):
     printed = await at(daemon, "service", "call", name, *words)
     assert (printed.status, printed.err) == (0, "")
     assert printed.out.startswith("success: true\nmessage: ")
     assert daemon.runner.calls == [(name, arguments)]
 
 
-async def test_a_refusing_service_is_a_failure(daemon: Daemon):
+async def test_a_refusing_service_is_a_failure(daemon):
     printed = await launched("service", "call", START, "unknown", "--url", daemon.origin)
     assert (printed.status, printed.out) == (1, "")
     assert printed.err == "growd: there is no recipe named unknown\n"
@@ -183,7 +171,7 @@ async def test_a_refusing_service_is_a_failure(daemon: Daemon):
     assert len(daemon.runner.calls) == 2
 
 
-async def test_nodes_are_listed_and_described(daemon: Daemon):
+async def test_nodes_are_listed_and_described(daemon):
     node = daemon.bus.node("store")
     node.describe("store", lambda: {"waiting": 3, "notices": ["full", "late"], "since": None})
     node.describe("replications", lambda: [{"name": "a", "lag": 1}, {"name": "b", "lag": None}])
@@ -217,14 +205,14 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_the_lines_of_any_value_are_printable(value: Any):
+def test_the_lines_of_any_value_are_printable(value):
     lines = [unstyle(line) for line in tree(value)]
     assert lines
     assert all(line.isprintable() for line in lines)
 
 
 @given(st.text())
-def test_text_arguments_are_passed_unchanged(text: str):
+def test_text_arguments_are_passed_unchanged(text):
     field = FieldInfo("recipe_id", "string")
     if not text.startswith('"'):
         assert value_of(text, field) == text
@@ -233,7 +221,7 @@ def test_text_arguments_are_passed_unchanged(text: str):
 @given(
     st.lists(st.tuples(st.text(st.characters(categories=["L", "N"]), min_size=1), st.text("ab ")), max_size=6)
 )
-def test_a_table_is_aligned_and_complete(rows: list[tuple[str, str]]):
+def test_a_table_is_aligned_and_complete(rows):
     heading, *lines = [unstyle(line) for line in table(("name", "about"), rows)]
     at = heading.index("about")
     assert [(line[:at].rstrip(), line[at:]) for line in lines] == [
@@ -249,13 +237,13 @@ def test_an_empty_text_is_visible():
     "command", [["topic", "echo"], ["param", "get"], ["service", "call"], ["node", "info"]]
 )
 @pytest.mark.parametrize("name", ["", "/"])
-async def test_an_empty_name_is_a_usage_error(daemon: Daemon, command: list[str], name: str):
+async def test_an_empty_name_is_a_usage_error(daemon, command, name):
     printed = await at(daemon, *command, name)
     assert printed.status == 2
     assert "the name is empty" in printed.err
 
 
-async def test_a_parameter_is_deleted_and_a_new_name_needs_new(daemon: Daemon):
+async def test_a_parameter_is_deleted_and_a_new_name_needs_new(daemon):
     declared = Field("gain", Kind.FLOAT64, default=1.0)
     daemon.bus.node("lamp").declare("lamp/gain", declared)
     refused = await at(daemon, "param", "set", "lamp/gian", "2")
@@ -270,14 +258,14 @@ async def test_a_parameter_is_deleted_and_a_new_name_needs_new(daemon: Daemon):
     assert daemon.bus.parameters.get("lamp") == {"gain": 1.0}
 
 
-async def test_arguments_by_name_and_in_order_are_not_mixed(daemon: Daemon):
+async def test_arguments_by_name_and_in_order_are_not_mixed(daemon):
     refused = await at(daemon, "service", "call", START, "recipe_id=demo_day", "3")
     assert refused.status == 2
     assert "3 is no argument by name" in refused.err
     assert daemon.runner.calls == []
 
 
-async def test_an_unknown_argument_by_name_is_named(daemon: Daemon):
+async def test_an_unknown_argument_by_name_is_named(daemon):
     refused = await at(daemon, "service", "call", START, "recipe_id=demo_day", "target=3")
     assert refused.status == 2
     assert "target is no argument by name" in refused.err

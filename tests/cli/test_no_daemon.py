@@ -1,7 +1,5 @@
 """Without a daemon all commands end with one sentence and one exit status."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,28 +1,17 @@
 """`growd note`: entries of the journal from the command line."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-from support.daemon import Daemon, describe_zone, serving
+from support.daemon import describe_zone, serving
 from support.journal import journal_rig
 from support.photos import jpeg, png
 from support.terminal import typed
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from support.database import DatabaseServer
-    from support.terminal import Printed
 
 pytestmark = pytest.mark.long
 
 
 @pytest.fixture
-async def daemon(database_server: DatabaseServer, tmp_path: Path) -> AsyncIterator[Daemon]:
+async def daemon(database_server, tmp_path):
     async with journal_rig(database_server, tmp_path) as rig:
         await rig.prepare()
         async with serving(rig=rig) as daemon:
@@ -30,11 +19,11 @@ async def daemon(database_server: DatabaseServer, tmp_path: Path) -> AsyncIterat
             yield daemon
 
 
-async def note(daemon: Daemon, *arguments: str) -> Printed:
+async def note(daemon, *arguments):
     return await typed("note", *arguments, "--url", daemon.origin)
 
 
-async def test_an_entry_with_photos_and_values_is_saved_and_listed(daemon: Daemon, tmp_path: Path):
+async def test_an_entry_with_photos_and_values_is_saved_and_listed(daemon, tmp_path):
     (tmp_path / "a.jpg").write_bytes(jpeg())
     (tmp_path / "b").write_bytes(png())
     photos = ("--photo", str(tmp_path / "a.jpg"), "--photo", str(tmp_path / "b"))
@@ -53,7 +42,7 @@ async def test_an_entry_with_photos_and_values_is_saved_and_listed(daemon: Daemo
     assert f"{daemon.origin}{entry['photos'][0]['address']}" in lines[4]
 
 
-async def test_a_correction_shows_both_texts(daemon: Daemon):
+async def test_a_correction_shows_both_texts(daemon):
     saved = (await note(daemon, "add", "tray 1", "--json")).json
     printed = await note(daemon, "add", "tray 2", "--correct", saved["id"], "--by", "bob")
     assert printed.status == 0, printed.err
@@ -68,11 +57,7 @@ async def test_a_correction_shows_both_texts(daemon: Daemon):
     [
         ((), 1, "the entry is empty: give a text, a measurement or a photo"),
         (("x", "--measure", "height=3"), 1, 'such as plant_height, not "height"'),
-        (
-            ("x", "--measure", "plant_height=-3"),
-            1,
-            "plant_height must be a number from 0 to 1000 cm, not -3",
-        ),
+        (("x", "--measure", "plant_height=-3"), 1, "plant_height must be a number from 0 to 1000 cm, not -3"),
         (("x", "--measure", "plant_height"), 2, "use VARIABLE=VALUE with a number"),
         (("x", "--measure", "plant_height=high"), 2, "use VARIABLE=VALUE with a number"),
         (("x", "--photo", "missing.jpg"), 2, "'missing.jpg' does not exist"),
@@ -81,13 +66,13 @@ async def test_a_correction_shows_both_texts(daemon: Daemon):
         (("x", "--environment", "kitchen"), 1, 'there is no environment named "kitchen"'),
     ],
 )
-async def test_refusals_name_the_cause(daemon: Daemon, arguments: tuple[str, ...], status: int, words: str):
+async def test_refusals_name_the_cause(daemon, arguments, status, words):
     printed = await note(daemon, "add", *arguments)
     assert (printed.status, words in printed.err) == (status, True), printed.err
     assert (await note(daemon, "list")).out == "no entries\n"
 
 
-async def test_files_that_are_no_photos_or_too_large_are_refused(daemon: Daemon, tmp_path: Path):
+async def test_files_that_are_no_photos_or_too_large_are_refused(daemon, tmp_path):
     (tmp_path / "page.jpg").write_bytes(b"<html>")
     (tmp_path / "large.jpg").write_bytes(jpeg(body=17 * 1024 * 1024))
     printed = await note(daemon, "add", "--photo", str(tmp_path / "page.jpg"))

@@ -1,7 +1,5 @@
 """How commands print: numbers with sensible digits, and nothing that controls the terminal."""
 
-from __future__ import annotations
-
 import json
 from urllib.parse import quote
 
@@ -73,10 +71,7 @@ async def test_no_command_prints_names_of_clients_as_they_are(tmp_path, form):
         await program.until_there("recipes/demo_day")
         recipe = {"format": "simple", "name": HOSTILE, "operations": [[0, "light_illuminance", 1]]}
         async with aiohttp.ClientSession() as session:
-            for path, body in (
-                (f"recipes/{quote(HOSTILE)}", recipe),
-                (f"recipe_run/{quote(HOSTILE)}", RUN),
-            ):
+            for path, body in ((f"recipes/{quote(HOSTILE)}", recipe), (f"recipe_run/{quote(HOSTILE)}", RUN)):
                 async with session.put(f"{program.address}/{path}", json=body) as answer:
                     assert answer.status == 201, await answer.text()
         for words in (

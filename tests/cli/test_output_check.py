@@ -1,30 +1,20 @@
 """`growd check --outputs` on a running growd, and its result in the record and the report of a run."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal
-from typing import TYPE_CHECKING
 
 import pytest
 
 from support.program import home_on, started
 from support.terminal import begun, typed
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.database import DatabaseServer
-
 pytestmark = pytest.mark.long
 
 TESTED = ["light_intensity_white", "heater", "circulation"]
 
 
-async def test_the_running_growd_tests_outputs_and_keeps_the_result_in_the_run(
-    tmp_path: Path, database_server: DatabaseServer
-) -> None:
+async def test_the_running_growd_tests_outputs_and_keeps_the_result_in_the_run(tmp_path, database_server):
     async with (
         home_on(database_server, shared=True) as home,
         started(tmp_path / "data", "--profile", "climate", *home.arguments, "--speed", "50") as program,
@@ -33,7 +23,7 @@ async def test_the_running_growd_tests_outputs_and_keeps_the_result_in_the_run(
         where = ("--url", program.address, "--set", f"couchdb.prefix={home.prefix}")
         user, password = database_server.auth or ("", "")
 
-        async def ask(*arguments: str) -> tuple[int, str]:
+        async def ask(*arguments):
             printed = await typed(*arguments, *where, GROWD_USER=user, GROWD_PASSWORD=password)
             return printed.status, printed.out
 
@@ -69,13 +59,13 @@ async def test_the_running_growd_tests_outputs_and_keeps_the_result_in_the_run(
         (("--outputs", "--pi"), "--pi"),
     ],
 )
-async def test_options_that_do_not_fit_are_refused(arguments: tuple[str, ...], named: str) -> None:
+async def test_options_that_do_not_fit_are_refused(arguments, named):
     printed = await typed("check", *arguments)
     assert printed.status == 2
     assert named in printed.err
 
 
-async def test_ctrl_c_stops_the_test(tmp_path: Path) -> None:
+async def test_ctrl_c_stops_the_test(tmp_path):
     async with (
         started(tmp_path, "--profile", "climate") as program,
         begun("check", "--outputs", "heater", "--url", program.address) as check,

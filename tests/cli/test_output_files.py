@@ -1,7 +1,5 @@
 """No command writes over a file without --replace, or begins without a package that it needs."""
 
-from __future__ import annotations
-
 import pytest
 from click.testing import CliRunner
 

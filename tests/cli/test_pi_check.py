@@ -1,7 +1,5 @@
 """`growd check --pi`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

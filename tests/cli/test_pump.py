@@ -1,9 +1,6 @@
 """`growd pump` in a terminal, against a running growd with a worn pump."""
 
-from __future__ import annotations
-
 import signal
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
@@ -11,12 +8,6 @@ import pytest
 from growd.control.pump_calibration import PLAN
 from support.program import started
 from support.terminal import typed
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.program import Program
-    from support.terminal import Printed
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
 ACID = """
@@ -30,22 +21,22 @@ needs = ""
 STEPS = "\n\n" * len(PLAN)  # Enter runs the pump, Enter takes what is in the simulated cylinder
 
 
-def arguments(tmp_path: Path) -> tuple[str, ...]:
+def arguments(tmp_path):
     config = tmp_path / "growd.toml"
     config.write_text(ACID)
     return "--config", str(config), "--speed", "10"
 
 
-async def pump(program: Program, *words: str, answers: str | None = None) -> Printed:
+async def pump(program, *words, answers=None):
     return await typed("pump", *words, "--url", f"{program.address}/_svc", answers=answers)
 
 
-async def listed(program: Program) -> dict[str, Any]:
+async def listed(program):
     [found] = (await pump(program, "list", "--json")).json
     return found
 
 
-async def posted(program: Program, service: str, **given: Any) -> tuple[int, str]:
+async def posted(program, service, **given):
     async with (
         aiohttp.ClientSession() as session,
         session.post(f"{program.api}/service/{service}", json=given) as answer,
@@ -53,7 +44,7 @@ async def posted(program: Program, service: str, **given: Any) -> tuple[int, str
         return answer.status, (await answer.json()).get("message", "")
 
 
-async def weaken(program: Program) -> None:
+async def weaken(program):
     fault = {"kind": "weak", "device": "ph_down", "amount": 0.8}
     assert (await posted(program, "simulator/inject_fault", **fault))[0] == 200
 

@@ -1,7 +1,5 @@
 """`growd recipe` with files, and with recipes in the database of a daemon."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -129,7 +127,7 @@ def test_show_prints_phases_and_set_points_as_a_table():
     ]
     assert any("each day  05:30      0  sine" in line for line in lines)
     assert [line.split()[0] for line in lines if line[0] != " "] == [
-        *("germination", "seedling", "growth", "harvest"),
+        *("germination", "seedling", "growth", "harvest")
     ]
 
 

@@ -1,7 +1,5 @@
 """`growd recipe list`, `put`, `start` and the other commands that change something, with a real daemon."""
 
-from __future__ import annotations
-
 import json
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta

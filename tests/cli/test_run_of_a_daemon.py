@@ -1,14 +1,11 @@
 """A run of a real daemon is listed, shown, gets its figures, and is exported, by the commands."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib
 import json
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,11 +14,6 @@ from growd.config.profiles import profile_text
 from support.program import home_on, started
 from support.runs import ExportedRun
 from support.terminal import typed
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.database import DatabaseServer
 
 pytestmark = pytest.mark.long
 
@@ -37,7 +29,7 @@ end = "{end:%H:%M}"
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
+def config(tmp_path):
     file = tmp_path / "growd.toml"
     begin = datetime.now().astimezone() + timedelta(hours=12)  # it takes photos only when it is asked
     camera = CAMERA.format(begin=begin, end=begin + timedelta(minutes=1))
@@ -45,7 +37,7 @@ def config(tmp_path: Path) -> Path:
     return file
 
 
-def check_photos(exported: ExportedRun, report: bytes, photos: list, run: str) -> None:
+def check_photos(exported, report, photos, run):
     """The photos of the run, not those before and after it, are in its export and, some, in its report."""
     taken = [photo for photo in reversed(photos) if photo["recipe_run"] == run]
     runs = [photo["recipe_run"] for photo in photos]  # growd took the oldest one at its start
@@ -62,9 +54,7 @@ def check_photos(exported: ExportedRun, report: bytes, photos: list, run: str) -
     assert report.count(b"<img") == 3
 
 
-async def test_a_run_is_listed_shown_and_exported(
-    tmp_path: Path, config: Path, database_server: DatabaseServer
-) -> None:
+async def test_a_run_is_listed_shown_and_exported(tmp_path, config, database_server):
     async with (
         home_on(database_server, shared=True) as home,
         started(tmp_path / "data", *home.arguments, "--config", str(config), "--speed", "30") as program,
@@ -73,12 +63,12 @@ async def test_a_run_is_listed_shown_and_exported(
         where = ("--url", program.address, "--set", f"couchdb.prefix={home.prefix}")
         user, password = database_server.auth or ("", "")
 
-        async def ask(*arguments: str, status: int = 0) -> str:
+        async def ask(*arguments, status=0):
             printed = await typed(*arguments, *where, GROWD_USER=user, GROWD_PASSWORD=password)
             assert printed.status == status, printed
             return printed.out + printed.err
 
-        async def shown() -> dict:
+        async def shown():
             runs = json.loads(await ask("run", "list", "--json"))
             if not runs:  # the database does not have it yet
                 return {"run": {}}

@@ -1,7 +1,5 @@
 """`growd setup-pi` on the boot partition of a card."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,13 +1,10 @@
 """`growd status`, against real servers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import aiohttp
 import msgspec
@@ -35,14 +32,6 @@ from support.http_server import serving_http
 from support.program import failed, home_on, started
 from support.status import EMPTY
 from support.terminal import typed
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from support.daemon import Daemon
-    from support.database import DatabaseServer
-
 
 SHELF = "shelf"
 GIB = 2**30
@@ -72,19 +61,19 @@ WELL = replace(
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[Daemon]:
+async def serving():
     """A daemon whose status can be asked for."""
     async with serving_api() as daemon:
         StatusNode(daemon.bus, ["environment_1", SHELF])
         yield daemon
 
 
-def health(daemon: Daemon, device: str) -> Health:
+def health(daemon, device):
     bus = daemon.bus
     return Health(bus.node(f"environment_1/samplers/{device}"), "environment_1", device, bus.clock)
 
 
-async def asked(daemon: Daemon, *arguments: str) -> tuple[int, str]:
+async def asked(daemon, *arguments):
     printed = await typed("status", "--url", daemon.origin, *arguments)
     return printed.status, printed.out + printed.err
 
@@ -204,7 +193,7 @@ def test_the_table_is_aligned_and_shows_ages():
     ]
 
 
-async def test_the_address_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch):
+async def test_the_address_may_come_from_the_environment(monkeypatch):
     async with serving() as daemon:
         monkeypatch.setenv("GROWD_URL", daemon.origin)
         assert (await typed("status")).status == 0
@@ -222,7 +211,7 @@ async def test_an_unknown_host_name_is_reported_as_such():
 
 
 async def test_a_server_that_is_not_growd_is_reported():
-    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+    async def answer(_):
         return web.json_response({"couchdb": "Welcome"})
 
     async with serving_http(answer) as url:
@@ -370,7 +359,7 @@ def test_text_from_outside_can_not_control_the_terminal(capsys):
         (replace(MACHINE, disk_free_bytes=None, disk_bytes=None, troubles=None, cores=None), []),
     ],
 )
-def test_trouble_of_the_machine_is_a_warning(machine: MachineStatus, warnings: list[str]):
+def test_trouble_of_the_machine_is_a_warning(machine, warnings):
     status = replace(WELL, machine=machine)
     assert [each.code for each in notices_of(status)] == warnings
     assert all(each.remedy in report(status) for each in notices_of(status))
@@ -383,9 +372,7 @@ def test_a_database_that_is_away_is_a_warning():
 
 
 @pytest.mark.long
-async def test_the_whole_program_shows_its_status_and_is_ready(
-    tmp_path: Path, database_server: DatabaseServer
-):
+async def test_the_whole_program_shows_its_status_and_is_ready(tmp_path, database_server):
     doubtful = ("--profile", "sim", "--set", "interlock.ceiling_ppm=30000")
     async with (
         home_on(database_server) as home,

@@ -1,7 +1,5 @@
 """Times on the command line are in the time zone of the daemon's chambers, on whatever machine."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial

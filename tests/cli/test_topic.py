@@ -1,12 +1,9 @@
 """`growd topic` with a running daemon."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,16 +12,12 @@ from support.daemon import CO2, LIGHT, POSITION, TOPICS, serving
 from support.program import PATIENCE_S
 from support.terminal import begun, line_of, typed
 
-if TYPE_CHECKING:
-    from support.daemon import Daemon
-    from support.terminal import Printed
 
-
-async def topic(daemon: Daemon, *arguments: str, **environment: str) -> Printed:
+async def topic(daemon, *arguments, **environment):
     return await typed("topic", *arguments, "--url", daemon.origin, **environment)
 
 
-async def test_topics_are_listed(daemon: Daemon):
+async def test_topics_are_listed(daemon):
     printed = await topic(daemon, "list")
     assert (printed.status, printed.out.splitlines()) == (0, sorted(TOPICS))
     assert (await topic(daemon, "list", "--json")).json == sorted(TOPICS)
@@ -33,7 +26,7 @@ async def test_topics_are_listed(daemon: Daemon):
     assert (await topic(daemon, "list", "environment")).out == ""
 
 
-async def test_topic_info_has_the_unit(daemon: Daemon):
+async def test_topic_info_has_the_unit(daemon):
     printed = await topic(daemon, "info", f"/{LIGHT}")
     assert printed.out.splitlines() == [
         "type: std_msgs/Float64",
@@ -48,7 +41,7 @@ async def test_topic_info_has_the_unit(daemon: Daemon):
 
 
 @pytest.mark.parametrize("command", [["info"], ["echo"], ["pub", "1"]])
-async def test_an_unknown_topic_is_refused_with_a_suggestion(daemon: Daemon, command: list[str]):
+async def test_an_unknown_topic_is_refused_with_a_suggestion(daemon, command):
     verb, *values = command
     printed = await topic(daemon, verb, "measured/air_carbon_dioxide", *values)
     assert (printed.status, printed.out) == (1, "")
@@ -59,7 +52,7 @@ async def test_an_unknown_topic_is_refused_with_a_suggestion(daemon: Daemon, com
     assert printed.err == 'growd: there is no topic named "zzz"\n'
 
 
-async def test_messages_are_printed_like_rostopic_with_unit_and_quality(daemon: Daemon):
+async def test_messages_are_printed_like_rostopic_with_unit_and_quality(daemon):
     daemon.sensor[CO2].publish(612.8021180500293)
     assert (await topic(daemon, "echo", "-n", "1", CO2)).out == "data: 613  # ppm\n---\n"
     daemon.sensor[CO2].publish(None, Quality.FAULT)
@@ -74,7 +67,7 @@ async def test_messages_are_printed_like_rostopic_with_unit_and_quality(daemon: 
     assert r"\u001b[2J lettuce\n" in printed.out
 
 
-async def test_each_message_is_a_line_of_json(daemon: Daemon):
+async def test_each_message_is_a_line_of_json(daemon):
     daemon.sensor[CO2].publish(1.0, time=5.0)
     async with begun("topic", "echo", CO2, "--json", "-n", "3", "--url", daemon.origin) as echo:
         lines = [await line_of(echo.stdout)]
@@ -90,7 +83,7 @@ async def test_each_message_is_a_line_of_json(daemon: Daemon):
 
 
 @pytest.mark.long
-async def test_echo_of_a_silent_topic_says_that_it_waits(daemon: Daemon):
+async def test_echo_of_a_silent_topic_says_that_it_waits(daemon):
     async with begun("topic", "echo", CO2, "-n", "1", "--url", daemon.origin) as echo:
         words = await line_of(echo.stderr)
         assert words == f"growd: no message on {CO2} yet; waiting for the first one (Ctrl-C ends)\n"
@@ -99,7 +92,7 @@ async def test_echo_of_a_silent_topic_says_that_it_waits(daemon: Daemon):
         assert (echo.returncode, b"data: 1 " in out, err) == (0, True, b"")
 
 
-async def test_ctrl_c_ends_echo_silently(daemon: Daemon):
+async def test_ctrl_c_ends_echo_silently(daemon):
     daemon.sensor[CO2].publish(1.0)
     async with begun("topic", "echo", CO2, "--url", daemon.origin) as echo:
         await line_of(echo.stdout)
@@ -108,7 +101,7 @@ async def test_ctrl_c_ends_echo_silently(daemon: Daemon):
         assert (echo.returncode, out, err) == (130, b"---\n", b"")
 
 
-async def test_a_closed_pipe_ends_echo_silently(daemon: Daemon):
+async def test_a_closed_pipe_ends_echo_silently(daemon):
     daemon.sensor[CO2].publish(1.0)
     async with begun("topic", "echo", CO2, "--url", daemon.origin) as echo:
         await line_of(echo.stdout)
@@ -121,7 +114,7 @@ async def test_a_closed_pipe_ends_echo_silently(daemon: Daemon):
         assert await line_of(echo.stderr) == ""
 
 
-async def test_echo_reconnects_after_a_restart(own_port: int):
+async def test_echo_reconnects_after_a_restart(own_port):
     url = f"http://127.0.0.1:{own_port}"
     async with AsyncExitStack() as stack:
         async with serving(port=own_port) as daemon:
@@ -157,9 +150,7 @@ async def test_echo_reconnects_after_a_restart(own_port: int):
         (POSITION, ["1", "2", "-3"], {"x": 1.0, "y": 2.0, "z": -3.0}),
     ],
 )
-async def test_arguments_become_values_of_the_topic(
-    daemon: Daemon, name: str, values: list[str], value: object
-):
+async def test_arguments_become_values_of_the_topic(daemon, name, values, value):
     printed = await topic(daemon, "pub", name, *values)
     assert (printed.status, printed.out, printed.err) == (0, "", "")
     last = daemon.bus.topics.get(name).last
@@ -177,36 +168,34 @@ async def test_arguments_become_values_of_the_topic(
         ("chamber/door_open", ["1"], "data must be true or false, not 1"),
     ],
 )
-async def test_a_refused_message_has_the_message_of_the_daemon(
-    daemon: Daemon, name: str, values: list[str], words: str
-):
+async def test_a_refused_message_has_the_message_of_the_daemon(daemon, name, values, words):
     printed = await topic(daemon, "pub", name, *values)
     assert (printed.status, printed.out) == (1, "")
     assert words in printed.err
     assert daemon.bus.topics.get(name).last is None
 
 
-async def test_colours_on_terminals_and_on_request(daemon: Daemon):
+async def test_colours_on_terminals_and_on_request(daemon):
     assert "\x1b[" not in (await topic(daemon, "info", CO2)).out
     coloured = await topic(daemon, "info", CO2, "--color", "always", NO_COLOR="1")
     assert "\x1b[36mtype\x1b[0m" in coloured.out
     assert "\x1b[" not in (await topic(daemon, "info", CO2, "--color", "never")).out
 
 
-async def test_a_message_without_effect_gets_a_hint(daemon: Daemon):
+async def test_a_message_without_effect_gets_a_hint(daemon):
     daemon.bus.topics.declare("e/desired/x", FLOAT64, is_open=True, note="nothing in e controls x")
     printed = await topic(daemon, "pub", "e/desired/x", "1")
     assert (printed.status, printed.out, printed.err) == (0, "", "growd: nothing in e controls x\n")
     assert daemon.bus.topics.get("e/desired/x").count == 1
 
 
-async def test_a_topic_of_growd_is_refused_without_a_login_prompt(daemon: Daemon):
+async def test_a_topic_of_growd_is_refused_without_a_login_prompt(daemon):
     refused = await topic(daemon, "pub", CO2, "400")
     assert refused.status == 1
     assert "belongs to the node" in refused.err
 
 
-async def test_a_measurement_is_not_released(daemon: Daemon):
+async def test_a_measurement_is_not_released(daemon):
     refused = await topic(daemon, "release", "environment_1/measured/air_temperature")
     assert refused.status == 2
     assert "a measurement can't be released; set points and commands can" in refused.err

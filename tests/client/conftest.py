@@ -1,9 +1,7 @@
-from __future__ import annotations
-
 import pytest
 
 
 @pytest.fixture(params=["blocking", "asyncio"])
-def kind(request: pytest.FixtureRequest) -> str:
+def kind(request):
     """Which of the two clients a test uses."""
     return str(request.param)

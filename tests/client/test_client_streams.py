@@ -1,10 +1,7 @@
 """Streams of `growd_client`: what a reconnection repeats and misses, and what the caller is told."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,13 +24,6 @@ from support.daemon import CO2, LIGHT, serving
 from support.stand_in import READ_LIMIT, StandIn
 from support.waiting import PATIENCE_S, until
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from growd_client import StreamEvent, TopicMessage
-    from support.daemon import Daemon
-    from support.sentences import Said
-
 SHORT = Pauses(0.01, 0.05)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nretry: 2000\n\n"
 
@@ -41,18 +31,18 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nretry: 2000\n
 class Stream:
     """What a stream of either client yields, and what it tells."""
 
-    def __init__(self, following: Any, client: Growd | AsyncGrowd) -> None:
+    def __init__(self, following, client):
         self._following = following
         self._client = client
-        self.told: list[StreamEvent] = []
+        self.told = []
 
-    async def next(self) -> TopicMessage:
+    async def next(self):
         async with asyncio.timeout(PATIENCE_S):
             if isinstance(self._client, AsyncGrowd):
                 return await anext(self._following)
             return await asyncio.to_thread(next, self._following)
 
-    async def close(self) -> None:
+    async def close(self):
         if isinstance(self._client, AsyncGrowd):
             await self._following.aclose()
             await self._client.close()
@@ -62,7 +52,7 @@ class Stream:
 
 
 @asynccontextmanager
-async def following(kind: str, url: str, *topics: str, **options: Any) -> AsyncIterator[Stream]:
+async def following(kind, url, *topics, **options):
     timeout_s = options.pop("timeout_s", PATIENCE_S)
     client = (Growd if kind == "blocking" else AsyncGrowd)(url, pauses=SHORT, timeout_s=timeout_s)
     stream = Stream(None, client)
@@ -73,10 +63,10 @@ async def following(kind: str, url: str, *topics: str, **options: Any) -> AsyncI
         await stream.close()
 
 
-def through(daemon: Daemon, requests: list[bytes]) -> StandIn:
+def through(daemon, requests):
     """A proxy to the daemon that the test can cut; `requests` are the heads that came."""
 
-    async def enter(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def enter(reader, writer):
         head = await reader.readuntil(b"\r\n\r\n")
         requests.append(head)
         inside, answer = await asyncio.open_connection("127.0.0.1", daemon.port)
@@ -90,7 +80,7 @@ def through(daemon: Daemon, requests: list[bytes]) -> StandIn:
     return StandIn(enter)
 
 
-async def test_a_stream_begins_with_the_newest_message_of_each_topic(kind: str, daemon: Daemon):
+async def test_a_stream_begins_with_the_newest_message_of_each_topic(kind, daemon):
     daemon.sensor[CO2].publish(400.0)
     daemon.sensor[LIGHT].publish(None, Quality.STALE)
     async with following(kind, daemon.origin, "/" + CO2, LIGHT) as stream:
@@ -102,7 +92,7 @@ async def test_a_stream_begins_with_the_newest_message_of_each_topic(kind: str, 
         assert stream.told == []
 
 
-async def test_a_stream_begins_with_no_message_on_request(kind: str, daemon: Daemon):
+async def test_a_stream_begins_with_no_message_on_request(kind, daemon):
     daemon.sensor[CO2].publish(400.0)
     async with following(kind, daemon.origin, CO2, latest=False) as stream:
         first = asyncio.create_task(stream.next())
@@ -111,8 +101,8 @@ async def test_a_stream_begins_with_no_message_on_request(kind: str, daemon: Dae
         assert (await first).value == 401.0
 
 
-async def test_a_broken_connection_repeats_nothing_and_misses_no_newest_message(kind: str, daemon: Daemon):
-    requests: list[bytes] = []
+async def test_a_broken_connection_repeats_nothing_and_misses_no_newest_message(kind, daemon):
+    requests = []
     daemon.sensor[CO2].publish(400.0)
     daemon.sensor[LIGHT].publish(5_000.0)
     async with through(daemon, requests) as proxy, following(kind, proxy.url, CO2, LIGHT) as stream:
@@ -131,7 +121,7 @@ async def test_a_broken_connection_repeats_nothing_and_misses_no_newest_message(
     assert all(b"last-event-id" in request.lower() for request in requests[1:])
 
 
-async def test_a_restarted_daemon_is_followed_again(kind: str, own_port: int):
+async def test_a_restarted_daemon_is_followed_again(kind, own_port):
     async with following(kind, f"http://127.0.0.1:{own_port}", CO2) as stream:
         async with serving(port=own_port) as daemon:
             daemon.sensor[CO2].publish(400.0)
@@ -144,12 +134,12 @@ async def test_a_restarted_daemon_is_followed_again(kind: str, own_port: int):
     assert [type(event) for event in stream.told] == [Disconnected, Reconnected]
 
 
-def scripted(*answers: bytes | Callable[[], bytes]) -> tuple[StandIn, list[bytes]]:
+def scripted(*answers):
     """A server that gives these answers to one connection after the other; an empty one keeps it open."""
-    requests: list[bytes] = []
+    requests = []
     waiting = iter(answers)
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(reader, writer):
         requests.append(await reader.readuntil(b"\r\n\r\n"))
         answer = next(waiting)
         writer.write(answer)
@@ -159,18 +149,18 @@ def scripted(*answers: bytes | Callable[[], bytes]) -> tuple[StandIn, list[bytes
     return StandIn(serve), requests
 
 
-def event(value: float, identifier: str = "a-1") -> bytes:
+def event(value, identifier="a-1"):
     text = f'{{"topic": "a", "value": {value}, "time": 1.0, "quality": "ok", "node": "n", "number": 1}}'
     return f"id: {identifier}\ndata: {text}\n\n".encode()
 
 
-def refused(status: str, code: str) -> bytes:
+def refused(status, code):
     body = f'{{"ERROR": "a sentence", "error": "{code}", "reason": "a sentence"}}'
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
 
 
 @pytest.mark.long
-async def test_a_silent_connection_without_heartbeats_is_dead(kind: str):
+async def test_a_silent_connection_without_heartbeats_is_dead(kind):
     server, requests = scripted(HEAD + event(1.0) + b"id: open\n\n", HEAD + event(2.0) + b"id: open\n\n")
     async with server, following(kind, server.url, "a", heartbeat_s=0.1, timeout_s=1.0) as stream:
         assert (await stream.next()).value == 1.0
@@ -180,7 +170,7 @@ async def test_a_silent_connection_without_heartbeats_is_dead(kind: str):
     assert b"Last-Event-ID: open" in requests[1]
 
 
-async def test_a_connection_that_breaks_within_a_chunk_is_lost(kind: str):
+async def test_a_connection_that_breaks_within_a_chunk_is_lost(kind):
     chunked = HEAD.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n", 1).removesuffix(
         b"retry: 2000\n\n"
     )
@@ -192,7 +182,7 @@ async def test_a_connection_that_breaks_within_a_chunk_is_lost(kind: str):
     assert stream.told == [Disconnected("the connection to growd broke"), Reconnected()]
 
 
-async def test_dropped_messages_are_told(kind: str):
+async def test_dropped_messages_are_told(kind):
     dropped = b'event: dropped\ndata: {"dropped":3}\n\n'
     beat = b': comment\nevent: heartbeat\ndata: {"time":1.0}\n\n'
     server, _ = scripted(HEAD + dropped + beat + event(1.0) + b"id: open\n\n")
@@ -201,7 +191,7 @@ async def test_dropped_messages_are_told(kind: str):
     assert stream.told == [Dropped(3)]
 
 
-async def test_refusals_that_may_pass_are_waited_out(kind: str):
+async def test_refusals_that_may_pass_are_waited_out(kind):
     server, requests = scripted(
         HEAD + event(1.0),
         refused("503 Unavailable", "stopping"),
@@ -218,7 +208,7 @@ async def test_refusals_that_may_pass_are_waited_out(kind: str):
     assert [type(told) for told in stream.told[:2]] == [Disconnected, Reconnected]
 
 
-async def test_a_stream_of_another_program_is_refused_at_first(kind: str, said: Said):
+async def test_a_stream_of_another_program_is_refused_at_first(kind, said):
     server, requests = scripted(HEAD + b"data: no JSON\n\n")
     async with server, following(kind, server.url, "a") as stream:
         with said.raises(NotReachedError):
@@ -230,7 +220,7 @@ def test_pauses_grow_until_an_event_is_understood():
     stream = Following(["a"], 0.0, 10.0, Pauses(1.0, 64.0), lambda _: None)
     garbage, message = [b"data: no JSON", b""], [*event(1.0).splitlines(), b""]
 
-    def pause_after(lines: list[bytes]) -> float:
+    def pause_after(lines):
         stream.opened()
         events = EventLines()
         try:
@@ -247,7 +237,7 @@ def test_pauses_grow_until_an_event_is_understood():
 
 
 @pytest.mark.long
-async def test_refusals_for_good_end_a_stream(kind: str):
+async def test_refusals_for_good_end_a_stream(kind):
     later = [refused("404 Not Found", "not_found")] * 20
     server, requests = scripted(HEAD + event(1.0), *later)
     async with server, following(kind, server.url, "a") as stream:
@@ -263,7 +253,7 @@ async def test_refusals_for_good_end_a_stream(kind: str):
     assert ended.value.code == "not_acceptable"
 
 
-async def test_a_first_failure_is_raised(kind: str, daemon: Daemon, own_port: int, said: Said):
+async def test_a_first_failure_is_raised(kind, daemon, own_port, said):
     async with following(kind, f"http://127.0.0.1:{own_port}", CO2) as stream:
         with said.raises(NotReachedError):
             await stream.next()
@@ -278,7 +268,7 @@ async def test_a_first_failure_is_raised(kind: str, daemon: Daemon, own_port: in
             await stream.next()
 
 
-async def test_without_a_listener_the_log_has_what_happens(caplog: pytest.LogCaptureFixture):
+async def test_without_a_listener_the_log_has_what_happens(caplog):
     dropped = b'event: dropped\ndata: {"dropped":3}\n\n'
     server, _ = scripted(HEAD + event(1.0), HEAD + dropped + event(2.0) + b"id: open\n\n")
     async with server, AsyncGrowd(server.url, pauses=SHORT) as client:

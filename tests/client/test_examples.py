@@ -1,7 +1,5 @@
 """Each program in docs/examples runs against a growd with a simulated chamber, as its first lines say."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
@@ -9,7 +7,6 @@ import shutil
 import signal
 import sys
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
@@ -23,13 +20,6 @@ from support.photos import jpeg
 from support.program import home_on, started
 from support.waiting import PATIENCE_S, until_found
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from support.database import DatabaseServer
-    from support.program import Program
-
 pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
 
 EXAMPLES = ROOT / "docs" / "examples"
@@ -38,28 +28,26 @@ HEEDING_INTERRUPTS = ("env", "--default-signal=INT")  # a shell may have started
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def program(
-    tmp_path_factory: pytest.TempPathFactory, database_server: DatabaseServer
-) -> AsyncIterator[Program]:
+async def program(tmp_path_factory, database_server):
     """A growd that has stored its first points."""
     data = tmp_path_factory.mktemp("growd")
     settings = ("--profile", "sim", "--set", 'http.origins=["*"]')
     async with home_on(database_server) as home, started(data, *settings, *home.arguments) as program:
         async with AsyncGrowd(program.address) as growd:
 
-            async def has_stored() -> bool:
+            async def has_stored():
                 return has_points((await growd.history(E1, "air_temperature")).series)
 
             await until_found(has_stored)
         yield program
 
 
-def has_points(series: list[Any]) -> bool:
+def has_points(series):
     return bool(series and series[0].measured.time)
 
 
 @asynccontextmanager
-async def running(*command: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def running(*command):
     """An example that runs until it is interrupted."""
     process = await asyncio.create_subprocess_exec(
         *HEEDING_INTERRUPTS, *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
@@ -73,7 +61,7 @@ async def running(*command: str) -> AsyncIterator[asyncio.subprocess.Process]:
         process._transport.close()
 
 
-async def line(process: asyncio.subprocess.Process, pattern: str) -> str:
+async def line(process, pattern):
     """The next line that has this pattern."""
     assert process.stdout is not None
     async with asyncio.timeout(PATIENCE_S):
@@ -83,14 +71,14 @@ async def line(process: asyncio.subprocess.Process, pattern: str) -> str:
     raise AssertionError(f"the example ended without {pattern}")
 
 
-async def interrupted(process: asyncio.subprocess.Process) -> tuple[int, str]:
+async def interrupted(process):
     process.send_signal(signal.SIGINT)
     assert process.stdout is not None
     rest = await asyncio.wait_for(process.stdout.read(), PATIENCE_S)
     return await asyncio.wait_for(process.wait(), PATIENCE_S), rest.decode()
 
 
-async def printed_by(*command: str) -> tuple[int, str]:
+async def printed_by(*command):
     """The exit status and the output of an example that ends by itself."""
     async with running(*command) as process:
         printed, _ = await asyncio.wait_for(process.communicate(), PATIENCE_S)
@@ -98,11 +86,11 @@ async def printed_by(*command: str) -> tuple[int, str]:
         return process.returncode, printed.decode()
 
 
-def python(name: str, *arguments: str) -> tuple[str, ...]:
+def python(name, *arguments):
     return sys.executable, str(EXAMPLES / name), *arguments
 
 
-async def test_the_band_of_a_day(program: Program):
+async def test_the_band_of_a_day(program):
     status, printed = await printed_by(*python("day.py", program.address))
     assert status == 0
     assert printed.startswith("each 1 h, from (UTC)\n")
@@ -113,7 +101,7 @@ async def test_the_band_of_a_day(program: Program):
     assert "Traceback" not in printed
 
 
-async def test_the_bands_of_a_day_are_of_an_hour_each(program: Program):
+async def test_the_bands_of_a_day_are_of_an_hour_each(program):
     points = re.search(r"points=(\d+)", (EXAMPLES / "day.py").read_text())
     assert points is not None
     async with AsyncGrowd(program.address) as growd:
@@ -121,7 +109,7 @@ async def test_the_bands_of_a_day_are_of_an_hour_each(program: Program):
     assert past.bucket_s == 3600
 
 
-async def test_less_carbon_dioxide_at_night(program: Program):
+async def test_less_carbon_dioxide_at_night(program):
     desired = f"{E1}/desired/air_carbon_dioxide"
     async with (
         AsyncGrowd(program.address) as growd,
@@ -136,7 +124,7 @@ async def test_less_carbon_dioxide_at_night(program: Program):
         assert (await growd.read(desired)).value is None
 
 
-async def test_lost_measurements_are_reported(program: Program):
+async def test_lost_measurements_are_reported(program):
     async with running(*python("watch.py", program.address)) as process:
         await line(process, rf"^{E1}/measured/air_temperature ok: [\d.]+ degC$")
         status, rest = await interrupted(process)
@@ -144,7 +132,7 @@ async def test_lost_measurements_are_reported(program: Program):
     assert "Traceback" not in rest
 
 
-async def test_a_recipe_from_node(program: Program):
+async def test_a_recipe_from_node(program):
     node = shutil.which("node")
     if node is None:
         pytest.skip("the JavaScript example was not tested: no Node found (on Debian: apt install nodejs)")
@@ -163,7 +151,7 @@ async def test_a_recipe_from_node(program: Program):
     assert (status, len(printed.splitlines())) == (1, 1)
 
 
-async def test_a_day_in_r(program: Program, tmp_path: Path):
+async def test_a_day_in_r(program, tmp_path):
     if (rscript := shutil.which("Rscript")) is None:
         pytest.skip("the R example was not tested (on Debian: apt install r-cran-httr2 r-cran-jsonlite)")
     picture = tmp_path / "day.pdf"
@@ -178,7 +166,7 @@ async def test_a_day_in_r(program: Program, tmp_path: Path):
     assert await printed_by(rscript, script) == (2, "usage: Rscript day.R URL VARIABLE PDF\n")
 
 
-async def test_a_harvest_with_curl(program: Program, tmp_path: Path):
+async def test_a_harvest_with_curl(program, tmp_path):
     if shutil.which("curl") is None:
         pytest.skip("the example for curl was not tested (on Debian: apt install curl)")
     photos = [tmp_path / "tray 1.jpg", tmp_path / "tray-2.jpg"]
@@ -197,8 +185,8 @@ async def test_a_harvest_with_curl(program: Program, tmp_path: Path):
 
 
 @needs_browser
-async def test_values_in_a_browser(program: Program):
-    async def page(_: web.BaseRequest) -> web.StreamResponse:
+async def test_values_in_a_browser(program):
+    async def page(_):
         return web.FileResponse(EXAMPLES / "watch.html")
 
     async with serving_http(page) as url, running_browser() as browser:

@@ -1,7 +1,5 @@
 """`growd_client`: both clients against a real server."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import math
@@ -9,7 +7,6 @@ import subprocess
 import sys
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
@@ -35,30 +32,24 @@ from support.stand_in import StandIn
 from support.tls_door import CA_FILE, tls_door_to
 from support.waiting import until
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from support.daemon import Daemon
-    from support.sentences import Said
-
 UNKNOWN = "environment_1/measured/air_oxygen"
 
 
 class InThread:
     """The blocking client with the methods of the other: each call runs in a thread."""
 
-    def __init__(self, client: Growd) -> None:
+    def __init__(self, client):
         self.client = client
 
-    def __getattr__(self, name: str) -> Any:
-        async def call(*arguments: Any, **options: Any) -> Any:
+    def __getattr__(self, name):
+        async def call(*arguments, **options):
             return await asyncio.to_thread(getattr(self.client, name), *arguments, **options)
 
         return call
 
 
 @asynccontextmanager
-async def connected(kind: str, *arguments: Any, **options: Any) -> AsyncIterator[AsyncGrowd]:
+async def connected(kind, *arguments, **options):
     """A client of this kind, with coroutines."""
     if kind == "asyncio":
         async with AsyncGrowd(*arguments, **options) as client:
@@ -69,12 +60,12 @@ async def connected(kind: str, *arguments: Any, **options: Any) -> AsyncIterator
 
 
 @pytest_asyncio.fixture
-async def client(daemon: Daemon, kind: str) -> AsyncIterator[AsyncGrowd]:
+async def client(daemon, kind):
     async with connected(kind, daemon.origin) as client:
         yield client
 
 
-def methods(of: type) -> dict[str, inspect.Signature]:
+def methods(of):
     return {
         name: inspect.signature(method)
         for name, method in inspect.getmembers(of, inspect.isfunction)
@@ -112,7 +103,7 @@ def test_the_blocking_client_needs_neither_aiohttp_nor_the_daemon():
     } == set()
 
 
-async def test_the_newest_message_of_a_topic(daemon: Daemon, client: AsyncGrowd):
+async def test_the_newest_message_of_a_topic(daemon, client):
     with pytest.raises(NotFoundError, match="has no message yet") as refused:
         await client.read(CO2)
     assert refused.value.code == "no_message"
@@ -122,13 +113,13 @@ async def test_the_newest_message_of_a_topic(daemon: Daemon, client: AsyncGrowd)
     assert message.moment == datetime.fromtimestamp(message.time, UTC)
 
 
-async def test_an_unknown_value_is_none_with_its_quality(daemon: Daemon, client: AsyncGrowd):
+async def test_an_unknown_value_is_none_with_its_quality(daemon, client):
     daemon.sensor[CO2].publish(None, Quality.FAULT)
     message = await client.read(CO2)
     assert (message.value, message.quality) == (None, growd_client.Quality.FAULT)
 
 
-async def test_waiting_for_the_next_message(daemon: Daemon, client: AsyncGrowd):
+async def test_waiting_for_the_next_message(daemon, client):
     with pytest.raises(NotFoundError, match="no message arrived") as refused:
         await client.wait(CO2, 0.0)
     assert refused.value.code == "no_message"
@@ -139,7 +130,7 @@ async def test_waiting_for_the_next_message(daemon: Daemon, client: AsyncGrowd):
     assert (await waiting).value == 401.0
 
 
-async def test_a_set_point_is_set_and_released(daemon: Daemon, client: AsyncGrowd, said: Said):
+async def test_a_set_point_is_set_and_released(daemon, client, said):
     posted = await client.set_point("environment_1", "light_illuminance", 8_000, by="anna")
     assert (posted.message, posted.hint) == ("Posted message to topic", "")
     assert daemon.bus.topics.get(LIGHT).last.value == 8_000
@@ -152,7 +143,7 @@ async def test_a_set_point_is_set_and_released(daemon: Daemon, client: AsyncGrow
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-async def test_a_number_that_json_has_not_is_not_sent(daemon: Daemon, client: AsyncGrowd, value: float):
+async def test_a_number_that_json_has_not_is_not_sent(daemon, client, value):
     await client.set_point("environment_1", "light_illuminance", 8_000)
     with pytest.raises(UsageError, match="NaN and infinity can't be sent"):
         await client.set_point("environment_1", "light_illuminance", value)
@@ -164,14 +155,14 @@ async def test_a_number_that_json_has_not_is_not_sent(daemon: Daemon, client: As
 
 
 @pytest.mark.parametrize("value", [None, True])
-async def test_a_set_point_is_a_number(daemon: Daemon, client: AsyncGrowd, value: Any):
+async def test_a_set_point_is_a_number(daemon, client, value):
     await client.set_point("environment_1", "light_illuminance", 8_000)
     with pytest.raises(UsageError, match=f"value: expected a number, got {value}"):
         await client.set_point("environment_1", "light_illuminance", value)
     assert daemon.bus.topics.get(LIGHT).last.value == 8_000
 
 
-async def test_one_run_is_no_comparison(client: AsyncGrowd, said: Said):
+async def test_one_run_is_no_comparison(client, said):
     with said.raises(UsageError):
         await client.compare("a")
 
@@ -179,18 +170,18 @@ async def test_one_run_is_no_comparison(client: AsyncGrowd, said: Said):
 class Scalar:
     """As a scalar of NumPy."""
 
-    def item(self) -> float:
+    def item(self):
         return 7_000.0
 
 
-async def test_numbers_of_numpy_are_sent(daemon: Daemon, client: AsyncGrowd, said: Said):
+async def test_numbers_of_numpy_are_sent(daemon, client, said):
     await client.set_point("environment_1", "light_illuminance", Scalar())
     assert daemon.bus.topics.get(LIGHT).last.value == 7_000
     with said.raises(UsageError):
         await client.publish(LIGHT, object())
 
 
-async def test_messages_of_many_fields_are_published(daemon: Daemon, client: AsyncGrowd):
+async def test_messages_of_many_fields_are_published(daemon, client):
     await client.publish(POSITION, 1.0, 2.0, 3.0)
     assert daemon.bus.topics.get(POSITION).last.value == {"x": 1.0, "y": 2.0, "z": 3.0}
     with pytest.raises(RefusedError) as refused:
@@ -198,7 +189,7 @@ async def test_messages_of_many_fields_are_published(daemon: Daemon, client: Asy
     assert (type(refused.value), refused.value.code) == (RefusedError, "not_open")
 
 
-async def test_topics_services_and_nodes_are_described(client: AsyncGrowd):
+async def test_topics_services_and_nodes_are_described(client):
     assert CO2 in await client.topics()
     topic = await client.topic(CO2)
     assert (topic.type, topic.publishers, topic.subscribers) == ("std_msgs/Float64", ["scd30"], [])
@@ -211,7 +202,7 @@ async def test_topics_services_and_nodes_are_described(client: AsyncGrowd):
     assert (session.access, session.user, session.role) == ("local", "", "admin")
 
 
-async def test_parameters_are_read_set_and_deleted(client: AsyncGrowd):
+async def test_parameters_are_read_set_and_deleted(client):
     name = "sensors/scd30/interval"
     assert name in await client.parameters()
     assert await client.set_parameter(name, 10) == 10.0
@@ -225,7 +216,7 @@ async def test_parameters_are_read_set_and_deleted(client: AsyncGrowd):
     assert "notes/mine/a" not in await client.parameters(declared=True)
 
 
-async def test_services_are_called(daemon: Daemon, client: AsyncGrowd):
+async def test_services_are_called(daemon, client):
     reply = await client.call(CALIBRATE, {"reference": 420.0})
     assert (reply["success"], reply["offset"]) == (True, 20.0)
     assert (await client.call(CALIBRATE, [421.0]))["offset"] == 21.0
@@ -238,25 +229,25 @@ async def test_services_are_called(daemon: Daemon, client: AsyncGrowd):
 
 
 @pytest.mark.parametrize("name", ["", "/"])
-async def test_a_call_without_a_name_is_a_usage_error(client: AsyncGrowd, name: str):
+async def test_a_call_without_a_name_is_a_usage_error(client, name):
     with pytest.raises(UsageError, match="expected a name"):
         await client.topic(name)
 
 
-async def test_an_unknown_name_is_not_found(client: AsyncGrowd):
+async def test_an_unknown_name_is_not_found(client):
     with pytest.raises(NotFoundError, match=f'there is no topic named "{UNKNOWN}"') as refused:
         await client.topic(UNKNOWN)
     assert (refused.value.status, refused.value.code) == (404, "not_found")
 
 
-async def test_a_time_needs_a_time_zone(client: AsyncGrowd, said: Said):
+async def test_a_time_needs_a_time_zone(client, said):
     naive = datetime(2026, 11, 23, 12, 0)  # noqa: DTZ001
     with said.raises(UsageError):
         await client.history("environment_1", start=naive)
 
 
 @pytest.mark.parametrize("client_type", [Growd, AsyncGrowd])
-def test_invalid_options_are_usage_errors(client_type: type, monkeypatch: pytest.MonkeyPatch):
+def test_invalid_options_are_usage_errors(client_type, monkeypatch):
     with pytest.raises(UsageError, match="the URL must be http://host:port, got ftp://chamber"):
         client_type("ftp://bob:secret@chamber")
     with pytest.raises(UsageError, match=r"ca missing\.pem can't be read"):
@@ -270,7 +261,7 @@ def test_invalid_options_are_usage_errors(client_type: type, monkeypatch: pytest
         client_type()
 
 
-async def made(kind: str, *arguments: Any, **options: Any) -> Any:
+async def made(kind, *arguments, **options):
     """The error of a call of either client."""
     async with connected(kind, *arguments, **options) as client:
         with pytest.raises(GrowdError) as failed:
@@ -278,7 +269,7 @@ async def made(kind: str, *arguments: Any, **options: Any) -> Any:
     return failed.value
 
 
-async def test_failures_of_the_connection_are_sentences(kind: str, daemon: Daemon, own_port: int):
+async def test_failures_of_the_connection_are_sentences(kind, daemon, own_port):
     error = await made(kind, f"http://127.0.0.1:{own_port}")
     assert isinstance(error, NotReachedError)
     assert str(error) == (
@@ -293,11 +284,11 @@ async def test_failures_of_the_connection_are_sentences(kind: str, daemon: Daemo
     assert str(error) == f"the TLS handshake with https://localhost:{daemon.port}/_svc failed; is it http?"
 
 
-async def answered(kind: str, answer: bytes, **options: Any) -> Any:
+async def answered(kind, answer, **options):
     """The error of a call if a server answers so, and the request."""
     came = []
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(reader, writer):
         came.append(await reader.readuntil(b"\r\n\r\n"))
         writer.write(answer)
         if answer:
@@ -307,12 +298,12 @@ async def answered(kind: str, answer: bytes, **options: Any) -> Any:
         return await made(kind, server.url, **options), b"".join(came).decode()
 
 
-def refusal(status: str, code: str, *more: str) -> bytes:
+def refusal(status, code, *more):
     body = f'{{"ERROR": "a sentence", "error": "{code}", "reason": "a sentence"}}'
     return "\r\n".join([f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *more, "", body]).encode()
 
 
-async def test_answers_of_other_programs_are_not_those_of_growd(kind: str):
+async def test_answers_of_other_programs_are_not_those_of_growd(kind):
     for answer, words in [
         (b"SSH-2.0-OpenSSH_9.2\r\n", r"\(not HTTP\)"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "a program other than growd"),
@@ -330,7 +321,7 @@ async def test_answers_of_other_programs_are_not_those_of_growd(kind: str):
     assert "within 0.1 s" in str(error)
 
 
-async def test_refusals_have_their_own_errors(kind: str):
+async def test_refusals_have_their_own_errors(kind):
     error, request = await answered(
         kind, refusal("401 Unauthorized", "unauthorized"), user="bob", password="s@cret"
     )
@@ -345,10 +336,10 @@ async def test_refusals_have_their_own_errors(kind: str):
     assert (error.status, error.code, error.retry_after_s) == (503, "busy", 5.0)
 
 
-async def points_of(kind: str, view: bytes, other: bytes = b"") -> Any:
+async def points_of(kind, view, other=b""):
     """The points, or the error, where a server answers so to requests for a view, and to others."""
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(reader, writer):
         writer.write(view if b"/_view/" in await reader.readuntil(b"\r\n\r\n") else other)
         writer.close()
 
@@ -363,12 +354,12 @@ async def points_of(kind: str, view: bytes, other: bytes = b"") -> Any:
             return error
 
 
-def couchdb(status: str, body: str) -> bytes:
+def couchdb(status, body):
     head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     return f"{head}{body}".encode()
 
 
-async def test_a_database_that_may_not_be_read_is_named(kind: str):
+async def test_a_database_that_may_not_be_read_is_named(kind):
     body = '{"error": "forbidden", "reason": "You are not allowed to access this db."}'
     for status in ("401 Unauthorized", "403 Forbidden"):
         error = await points_of(kind, couchdb(status, body))
@@ -377,12 +368,12 @@ async def test_a_database_that_may_not_be_read_is_named(kind: str):
         assert str(error).startswith(sentence)
 
 
-async def test_a_database_is_read_without_its_growd(kind: str):
+async def test_a_database_is_read_without_its_growd(kind):
     empty, body = couchdb("200 OK", '{"rows": []}'), '{"error": "not_found", "reason": "missing"}'
     assert await points_of(kind, empty, couchdb("404 Object Not Found", body)) == []
 
 
-async def test_a_couchdb_is_not_growd(kind: str):
+async def test_a_couchdb_is_not_growd(kind):
     body = '{"error": "unauthorized", "reason": "You are not a server admin."}'
     error, _ = await answered(kind, couchdb("401 Unauthorized", body))
     assert isinstance(error, NotReachedError)
@@ -390,12 +381,12 @@ async def test_a_couchdb_is_not_growd(kind: str):
     assert "HTTP status 401, as CouchDB answers" in str(error)
 
 
-async def test_the_address_of_the_api_is_that_of_growd(daemon: Daemon):
+async def test_the_address_of_the_api_is_that_of_growd(daemon):
     async with AsyncGrowd(f"{daemon.origin}/_svc/api/0.0.1/") as client:
         assert CO2 in await client.topics()
 
 
-async def test_a_certificate_of_ones_own_is_trusted(kind: str, daemon: Daemon):
+async def test_a_certificate_of_ones_own_is_trusted(kind, daemon):
     async with (
         tls_door_to(daemon.port) as port,
         connected(kind, f"https://localhost:{port}", ca=CA_FILE) as client,
@@ -403,7 +394,7 @@ async def test_a_certificate_of_ones_own_is_trusted(kind: str, daemon: Daemon):
         assert CO2 in await client.topics()
 
 
-async def test_waiting_may_take_longer_than_an_answer(kind: str):
+async def test_waiting_may_take_longer_than_an_answer(kind):
     async with (
         serving(Limits(topic_data_s=0.4)) as daemon,
         connected(kind, daemon.origin, timeout_s=0.2) as client,
@@ -412,7 +403,7 @@ async def test_waiting_may_take_longer_than_an_answer(kind: str):
             await client.wait(CO2)
 
 
-async def test_a_closed_asyncio_client_ends_its_streams(daemon: Daemon, said: Said):
+async def test_a_closed_asyncio_client_ends_its_streams(daemon, said):
     client = AsyncGrowd(daemon.origin, pauses=Pauses(0.01, 0.01))
     daemon.sensor[CO2].publish(400.0)
     stream = client.follow(CO2)
@@ -426,7 +417,7 @@ async def test_a_closed_asyncio_client_ends_its_streams(daemon: Daemon, said: Sa
         await client.topics()
 
 
-async def test_calls_of_the_asyncio_client_run_at_the_same_time(daemon: Daemon):
+async def test_calls_of_the_asyncio_client_run_at_the_same_time(daemon):
     async with AsyncGrowd(daemon.origin) as client:
         waiting = [asyncio.create_task(client.wait(CO2, 10.0), name="waiting") for _ in range(3)]
         await until(lambda: len(daemon.api.streams) == 3)

@@ -1,7 +1,5 @@
 """docs/python-client.md and docs/clients.md describe the clients and the examples as they are."""
 
-from __future__ import annotations
-
 import inspect
 import re
 
@@ -12,7 +10,7 @@ from support.checkout import ROOT
 PAGE = ROOT / "docs" / "python-client.md"
 
 
-def row(name: str) -> str:
+def row(name):
     """The row of a method: the call without types, the type of its result, the summary."""
     method = getattr(Growd, name)
     signature = inspect.signature(method)

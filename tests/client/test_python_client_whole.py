@@ -1,10 +1,7 @@
 """`growd_client` and the whole program: recipes, the past, the journal."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,19 +11,12 @@ from support.photos import jpeg
 from support.program import home_on, started
 from support.waiting import PATIENCE_S, wait_until
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from growd_client import VariableHistory
-    from support.database import DatabaseServer
-    from support.sentences import Said
-
 pytestmark = pytest.mark.long
 
 E1 = "environment_1"
 
 
-def use(url: str, options: dict[str, Any], prefix: str, photo: Path) -> None:
+def use(url, options, prefix, photo):
     """What a user does with the blocking client."""
     with Growd(url, **options) as growd:
         (environment,) = growd.environments()
@@ -74,7 +64,7 @@ def use(url: str, options: dict[str, Any], prefix: str, photo: Path) -> None:
         assert "restart" in {event.kind for event in past.events}
 
 
-def points_are_read(growd: Growd, prefix: str, began: datetime) -> None:
+def points_are_read(growd, prefix, began):
     points = list(growd.points(E1, "air_temperature", start=began, prefix=prefix))
     assert [each.time for each in points] == sorted({each.time for each in points})
     assert (points[0].variable, points[0].moment >= began) == ("air_temperature", True)
@@ -101,11 +91,11 @@ def points_are_read(growd: Growd, prefix: str, began: datetime) -> None:
         list(growd.points(E1, "air_temperature", category="raw"))
 
 
-def stored(growd: Growd, variable: str, start: datetime) -> VariableHistory:
+def stored(growd, variable, start):
     """The past of a variable, once it has points: they wait for some seconds."""
-    found: list[VariableHistory] = []
+    found = []
 
-    def has_points() -> bool:
+    def has_points():
         found[:] = growd.history(E1, variable, start=start).series
         return bool(found and found[0].measured.time)
 
@@ -113,7 +103,7 @@ def stored(growd: Growd, variable: str, start: datetime) -> VariableHistory:
     return found[0]
 
 
-async def test_a_user_grows_and_looks_back(tmp_path: Path, database_server: DatabaseServer, said: Said):
+async def test_a_user_grows_and_looks_back(tmp_path, database_server, said):
     photo = tmp_path / "tray.jpg"
     photo.write_bytes(jpeg())
     async with (

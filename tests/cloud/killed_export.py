@@ -4,8 +4,6 @@ Arguments: a folder, the address of the database, user, password, prefix. The n-
 folder named n, and is killed before its n-th change. Prints how many were killed, when one ends by itself.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
@@ -27,7 +25,7 @@ CHANGES = {"open", "os.rename", "os.remove", "os.mkdir"}
 MOST_ROWS = 10
 
 
-async def export(folder: Path, url: str, auth: tuple[str, str] | None, prefix: str) -> None:
+async def export(folder, url, auth, prefix):
     state = ExportState(folder)
     async with aiohttp.ClientSession() as session:
         couch = Couch(session, url, credentials=auth)
@@ -36,11 +34,11 @@ async def export(folder: Path, url: str, auth: tuple[str, str] | None, prefix: s
     state.close()
 
 
-def die_before(change: int, folder: Path) -> None:
+def die_before(change, folder):
     """Let this process be killed before its `change`-th open, rename, remove or mkdir below the folder."""
     left = change
 
-    def hook(event: str, arguments: tuple[object, ...]) -> None:
+    def hook(event, arguments):
         nonlocal left
         if event in CHANGES and str(arguments[0]).startswith(str(folder)):
             left -= 1
@@ -50,9 +48,9 @@ def die_before(change: int, folder: Path) -> None:
     sys.addaudithook(hook)
 
 
-def main() -> None:
+def main():
     folder, url, user, password, prefix = sys.argv[1:]
-    export_files.MERGED_AT_ONCE = 2  # type: ignore[misc]
+    export_files.MERGED_AT_ONCE = 2
     for change in count(1):
         process = os.fork()
         if not process:

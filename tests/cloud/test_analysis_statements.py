@@ -1,7 +1,5 @@
 """The statements of docs/data-analysis.md in DuckDB, over an export of three chambers."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,10 +1,7 @@
 """Bodies of devices: their limits."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,20 +10,16 @@ from aiohttp import web
 from growd.server.errors import ApiError
 from growd_cloud import bodies as limits
 from growd_cloud.bodies import KEPT_FOR_SMALL, MOST_BODY, MOST_HELD, Bodies
-from support.couch_client import Client, client_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
+from support.couch_client import client_of
 
 pytestmark = pytest.mark.long
 
 
 @asynccontextmanager
-async def reader_of(bodies: Bodies) -> AsyncIterator[Client]:
+async def reader_of(bodies):
     """A client of a server that answers with the size of each body, and with the bytes held meanwhile."""
 
-    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(request):
         try:
             async with bodies.body(request, 1_000, account=request.path.strip("/")) as body:
                 return web.json_response([len(body), bodies.held])
@@ -43,7 +36,7 @@ async def reader_of(bodies: Bodies) -> AsyncIterator[Client]:
         await runner.cleanup()
 
 
-async def piece_by_piece(size: int) -> AsyncIterator[bytes]:
+async def piece_by_piece(size):
     for _ in range(size):
         yield b"x"
 
@@ -84,7 +77,7 @@ async def test_the_bodies_of_an_account_have_a_limit():
         assert (await client("POST", "/b", b"x" * 501)).status == 200
 
 
-async def test_small_bodies_come_in_while_there_are_many_large_ones(monkeypatch: pytest.MonkeyPatch):
+async def test_small_bodies_come_in_while_there_are_many_large_ones(monkeypatch):
     monkeypatch.setattr(limits, "SMALL", 700)
     bodies = Bodies()
     bodies.held = MOST_HELD - KEPT_FOR_SMALL
@@ -93,7 +86,7 @@ async def test_small_bodies_come_in_while_there_are_many_large_ones(monkeypatch:
         assert (await client("POST", "/", b"x" * 701)).status == 503
 
 
-async def test_a_body_that_comes_byte_by_byte_is_refused(monkeypatch: pytest.MonkeyPatch):
+async def test_a_body_that_comes_byte_by_byte_is_refused(monkeypatch):
     monkeypatch.setattr(limits, "STALL_S", 0.5)
     async with reader_of(Bodies()) as client:
         host, port = urlsplit(client.url).netloc.split(":")

@@ -1,11 +1,8 @@
 """`growd cloud prepare`, and the options that it shares with `receive`."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets
-from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
@@ -15,12 +12,9 @@ from support.cloud import ADDRESS, needs_cloud
 from support.couch_client import client_of
 from support.database import named_server
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 @pytest.fixture
-def credentials(tmp_path: Path) -> Path:
+def credentials(tmp_path):
     file = tmp_path / "credentials"
     user, password = (named_server(ADDRESS).auth if ADDRESS else None) or ("admin", "password")
     file.write_text(f"{user}\n{password}\n")
@@ -28,14 +22,14 @@ def credentials(tmp_path: Path) -> Path:
     return file
 
 
-def prepared(url: str, credentials: Path, *more: str) -> tuple[int, str]:
+def prepared(url, credentials, *more):
     words = ["prepare", "--couchdb", url, "--credentials", str(credentials), *more]
     result = CliRunner().invoke(cloud, words)
     return result.exit_code, result.output
 
 
 @needs_cloud
-def test_prepare_makes_what_is_missing_once(credentials: Path):
+def test_prepare_makes_what_is_missing_once(credentials):
     server, prefix = named_server(ADDRESS or ""), f"t{secrets.token_hex(4)}_"
     try:
         status, output = prepared(server.url, credentials, "--prefix", prefix)
@@ -46,7 +40,7 @@ def test_prepare_makes_what_is_missing_once(credentials: Path):
         asyncio.run(delete_all(prefix))
 
 
-async def delete_all(prefix: str) -> None:
+async def delete_all(prefix):
     server = named_server(ADDRESS or "")
     async with client_of(server.url, server.auth) as couch:
         for name in (await couch("GET", "/_all_dbs")).json:
@@ -54,7 +48,7 @@ async def delete_all(prefix: str) -> None:
                 await couch("DELETE", f"/{name}")
 
 
-def test_a_port_beyond_the_range_is_refused_before_anything_is_made(credentials: Path):
+def test_a_port_beyond_the_range_is_refused_before_anything_is_made(credentials):
     words = [
         "receive",
         "--couchdb",
@@ -68,7 +62,7 @@ def test_a_port_beyond_the_range_is_refused_before_anything_is_made(credentials:
     assert (result.exit_code, "80000 is not in the range" in result.output) == (2, True)
 
 
-def test_wrong_options_are_named(credentials: Path, own_port: int):
+def test_wrong_options_are_named(credentials, own_port):
     status, output = prepared("http://admin:secret@10.0.0.5:5984", credentials)
     assert (status, "--couchdb" in output, "secret" in output) == (2, True, False)
     assert prepared("http://10.0.0.5", credentials, "--prefix", "9")[0] == 2

@@ -1,7 +1,5 @@
 """`growd cloud export`: what is written, each point once, and what happens to databases and files."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

@@ -1,7 +1,5 @@
 """`kill -9` of an export before each change of the disk: no point is lost, none is written twice."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

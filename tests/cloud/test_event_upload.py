@@ -1,47 +1,40 @@
 """Events with photos, as a multipart request: what CouchDB stores is what the receiver checked."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from growd.store.points import PointMaker
 from growd_cloud.months import Month
 
-if TYPE_CHECKING:
-    from support.cloud import Cloud
-    from support.couch_client import Answer
-
 FIRST = "1-" + "a" * 32
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 
 
-def event(device: str, **members: Any) -> dict[str, Any]:
+def event(device, **members):
     maker = PointMaker(device)
     made = maker.make("environment_1", "note", 1, 1_767_400_000.0, category="note").document()
     return made | {"_rev": FIRST} | members
 
 
-def photo(size: int = len(PNG), **members: Any) -> dict[str, Any]:
+def photo(size=264, **members):
     return {"photo-1.png": {"content_type": "image/png", "follows": True, "length": size, **members}}
 
 
-def multipart(document: dict[str, Any], *parts: bytes, boundary: str = "AAA") -> bytes:
+def multipart(document, *parts, boundary="AAA"):
     first = b"Content-Type: application/json\r\n\r\n" + json.dumps(document).encode()
     pieces = [first, *(b"\r\n" + part for part in parts)]
     between = f"--{boundary}\r\n".encode()
     return b"".join(between + piece + b"\r\n" for piece in pieces) + f"--{boundary}--".encode()
 
 
-async def put(cloud: Cloud, login: tuple[str, str], document_id: str, kind: str, body: bytes) -> Answer:
+async def put(cloud, login, document_id, kind, body):
     client = await cloud.client(login)
     path = f"/environmental_event/{document_id}?new_edits=false"
     return await client("PUT", path, body, headers={"Content-Type": kind})
 
 
-async def stored(cloud: Cloud) -> list[dict[str, Any]]:
+async def stored(cloud):
     database = cloud.names.of_month("events", Month(2026, 1))
     return await cloud.stored(database) if database in await cloud.databases() else []
 
@@ -55,7 +48,7 @@ async def stored(cloud: Cloud) -> list[dict[str, Any]]:
         "multipart/related; boundary=BBB; boundary=AAA",
     ],
 )
-async def test_a_second_boundary_hides_no_document(cloud: Cloud, kind: str):
+async def test_a_second_boundary_hides_no_document(cloud, kind):
     login = device, _ = await cloud.device()
     good = event(device)
     evil = {"_id": good["_id"], "_rev": "7-" + "f" * 32, "evil": True}
@@ -64,7 +57,7 @@ async def test_a_second_boundary_hides_no_document(cloud: Cloud, kind: str):
     assert [each for each in await stored(cloud) if each.get("evil")] == []
 
 
-async def test_a_photo_is_stored_as_it_came(cloud: Cloud):
+async def test_a_photo_is_stored_as_it_came(cloud):
     login = device, _ = await cloud.device()
     good = event(device, _attachments=photo())
     answer = await put(cloud, login, good["_id"], 'multipart/related; boundary="AAA"', multipart(good, PNG))
@@ -86,9 +79,7 @@ async def test_a_photo_is_stored_as_it_came(cloud: Cloud):
     ],
     ids=["shorter", "longer", "missing", "further", "text", "encoded", "null"],
 )
-async def test_photos_must_be_those_that_the_document_names(
-    cloud: Cloud, attachments: Any, parts: list[bytes]
-):
+async def test_photos_must_be_those_that_the_document_names(cloud, attachments, parts):
     """The device learns what is wrong; it does not read that the database is away."""
     login = device, _ = await cloud.device()
     wrong = event(device, _attachments=attachments)

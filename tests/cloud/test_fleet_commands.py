@@ -13,7 +13,7 @@ import tomllib
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
@@ -30,9 +30,6 @@ from support.tls_door import CA_FILE, server_context
 from support.waiting import until_found
 
 if TYPE_CHECKING:
-    from click.testing import Result
-
-    from growd.config import Replication
     from support.cloud import Cloud
 
 SHORT_DAY = {
@@ -51,7 +48,7 @@ class Fleet:
     cloud: Cloud
     folder: Path
 
-    async def growd(self, *words: str) -> Result:
+    async def growd(self, *words):
         """Run `growd fleet`; commands of an administrator get the cloud's options."""
         options = ()
         if words[0] != "enroll":
@@ -62,32 +59,31 @@ class Fleet:
             )
         return await asyncio.to_thread(CliRunner().invoke, main, ["fleet", words[0], *options, *words[1:]])
 
-    async def ok(self, *words: str) -> str:
+    async def ok(self, *words):
         """The same; it must end well. Its standard output."""
         result = await self.growd(*words)
         assert result.exit_code == 0, result.output
         return result.stdout
 
-    async def refuses(self, *words: str, says: str, status: int = 1) -> None:
+    async def refuses(self, *words, says, status=1):
         """The same; it must end with this status, and a sentence that has these words."""
         result = await self.growd(*words)
         assert (result.exit_code, says in result.stderr) == (status, True), result.output
 
-    async def code(self, *words: str) -> str:
+    async def code(self, *words):
         return (await self.ok("invite", *words)).strip()
 
-    def device(self, text: str = OWN) -> Device:
+    def device(self, text=OWN):
         """A device that has run once; its account ends with the test."""
         device = Device.made(self.folder, text)
         self.cloud.devices.append(device.id)
         return device
 
-    async def enroll(self, device: Device, code: str, *words: str) -> Result:
+    async def enroll(self, device, code, *words):
         return await self.growd("enroll", self.cloud.url, code, *device.options, *words)
 
-    async def rows(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(await self.ok("list", "--json"))["devices"]
-        return found
+    async def rows(self):
+        return json.loads(await self.ok("list", "--json"))["devices"]
 
 
 @dataclass
@@ -98,7 +94,7 @@ class Device:
     place: Path
 
     @classmethod
-    def made(cls, folder: Path, text: str = OWN) -> Device:
+    def made(cls, folder, text=OWN):
         identity = PointMaker.new_device()
         place = folder / identity
         place.mkdir()
@@ -109,30 +105,30 @@ class Device:
         return cls(identity, place)
 
     @property
-    def config(self) -> Path:
+    def config(self):
         return self.place / "growd.toml"
 
     @property
-    def options(self) -> tuple[str, ...]:
+    def options(self):
         return "--config", str(self.config), "--data", str(self.place)
 
-    async def replication(self) -> Replication:
+    async def replication(self):
         return (await asyncio.to_thread(load, self.config)).replication
 
-    def login(self) -> tuple[str, str]:
+    def login(self):
         options = tomllib.loads(self.config.read_text())["replication"]
         user, password = Path(options["credentials_file"]).read_text().splitlines()
         return user, password
 
 
 @pytest.fixture
-def fleet(cloud: Cloud, tmp_path: Path) -> Fleet:
+def fleet(cloud, tmp_path):
     (tmp_path / "admin").write_text("\n".join(cloud.server.credentials))
     (tmp_path / "admin").chmod(0o600)
     return Fleet(cloud, tmp_path)
 
 
-async def test_one_command_gives_a_device_its_login_and_its_replication(fleet: Fleet):
+async def test_one_command_gives_a_device_its_login_and_its_replication(fleet):
     device = fleet.device()
     result = await fleet.enroll(device, await fleet.code(), "--name", "Chamber 1", "--group", "school")
     assert result.exit_code == 0, result.output
@@ -155,7 +151,7 @@ async def test_one_command_gives_a_device_its_login_and_its_replication(fleet: F
     assert printed.splitlines()[-1] == "1 device: 1 ok"
 
 
-async def test_a_device_without_reports_for_15_minutes_is_silent_and_states_can_be_chosen(fleet: Fleet):
+async def test_a_device_without_reports_for_15_minutes_is_silent_and_states_can_be_chosen(fleet):
     device, other = fleet.device(), fleet.device()
     code = await fleet.code("--uses", "2")
     for each in (device, other):
@@ -173,7 +169,7 @@ async def test_a_device_without_reports_for_15_minutes_is_silent_and_states_can_
     assert await fleet.ok("list", "--state", "failure") == "0 devices\n"
 
 
-async def test_a_code_is_for_one_device_unless_it_says_more(fleet: Fleet):
+async def test_a_code_is_for_one_device_unless_it_says_more(fleet):
     first, second, third = fleet.device(), fleet.device(), fleet.device()
     code = await fleet.code()
     assert (await fleet.enroll(first, code)).exit_code == 0
@@ -185,7 +181,7 @@ async def test_a_code_is_for_one_device_unless_it_says_more(fleet: Fleet):
     assert [(await fleet.enroll(each, code)).exit_code for each in (second, third)] == [0, 0]
 
 
-async def test_an_unknown_and_an_expired_code_change_nothing_on_the_device(fleet: Fleet):
+async def test_an_unknown_and_an_expired_code_change_nothing_on_the_device(fleet):
     device = fleet.device()
     refused = await fleet.enroll(device, "AAAAA-BBBBB-CCCCC-DDDDD")
     assert refused.exit_code == 1
@@ -198,7 +194,7 @@ async def test_an_unknown_and_an_expired_code_change_nothing_on_the_device(fleet
     assert [path.name for path in device.place.iterdir() if "cloud" in path.name] == []
 
 
-async def test_a_device_that_replicates_is_enrolled_again_only_on_request(fleet: Fleet):
+async def test_a_device_that_replicates_is_enrolled_again_only_on_request(fleet):
     elsewhere = '[replication]\nurl = "http://old.example"\nprefix = "old_"\nca_file = ""\n'
     device = fleet.device(elsewhere)
     code = await fleet.code()
@@ -214,7 +210,7 @@ async def test_a_device_that_replicates_is_enrolled_again_only_on_request(fleet:
     assert f"the device {device.id} has an account; revoke it first" in refused.stderr
 
 
-async def test_recipes_are_checked_and_published_to_all_or_some(fleet: Fleet):
+async def test_recipes_are_checked_and_published_to_all_or_some(fleet):
     one, other = fleet.device(), fleet.device()
     code = await fleet.code("--uses", "2")
     await fleet.enroll(one, code, "--name", "Chamber 1")
@@ -254,7 +250,7 @@ async def test_recipes_are_checked_and_published_to_all_or_some(fleet: Fleet):
     assert "there is no recipe short_day" in (await fleet.growd("withdraw", "short_day")).stderr
 
 
-async def test_a_revoked_device_has_no_login_and_may_be_enrolled_again(fleet: Fleet):
+async def test_a_revoked_device_has_no_login_and_may_be_enrolled_again(fleet):
     device = fleet.device()
     await fleet.enroll(device, await fleet.code(), "--name", "Chamber 1")
     before = device.login()
@@ -269,7 +265,7 @@ async def test_a_revoked_device_has_no_login_and_may_be_enrolled_again(fleet: Fl
     assert [row["state"] for row in await fleet.rows()] == ["new"]
 
 
-async def test_a_device_gets_another_name_and_group(fleet: Fleet):
+async def test_a_device_gets_another_name_and_group(fleet):
     device = fleet.device()
     await fleet.enroll(device, await fleet.code(), "--name", "Chamer 1", "--group", "school")
     words = await fleet.ok("rename", "Chamer 1", "--name", "Chamber 1", "--group", "farm")
@@ -286,7 +282,7 @@ async def test_a_device_gets_another_name_and_group(fleet: Fleet):
     assert (await fleet.growd("rename", "Chamber 1")).exit_code == 2
 
 
-async def test_a_reader_gets_a_login_that_lists(fleet: Fleet):
+async def test_a_reader_gets_a_login_that_lists(fleet):
     name = f"teacher_{PointMaker.new_device()}"
     password = (await fleet.ok("reader", name)).strip()
     fleet.cloud.devices.append(name)
@@ -304,7 +300,7 @@ async def test_a_reader_gets_a_login_that_lists(fleet: Fleet):
     assert not await fleet.cloud.accounts.has_account(name)
 
 
-async def test_no_account_but_that_of_a_reader_is_changed(fleet: Fleet):
+async def test_no_account_but_that_of_a_reader_is_changed(fleet):
     administrator = fleet.cloud.server.credentials[0]
     device, password = await fleet.cloud.device()
     for name, word in ((administrator, "is an administrator"), (device, "with the role reader alone")):
@@ -316,13 +312,13 @@ async def test_no_account_but_that_of_a_reader_is_changed(fleet: Fleet):
     assert (refused.exit_code, "is an administrator" in refused.stderr, refused.stdout) == (1, True, "")
 
 
-async def test_a_reader_of_a_cloud_that_there_is_not_gets_no_account(fleet: Fleet):
+async def test_a_reader_of_a_cloud_that_there_is_not_gets_no_account(fleet):
     name = f"teacher_{PointMaker.new_device()}"
     await fleet.refuses("reader", name, "--prefix", "typo_", says="`growd cloud prepare` makes the databases")
     assert not await fleet.cloud.accounts.has_account(name)
 
 
-async def test_a_wrong_password_at_a_receiver_and_a_receiver_in_place_of_a_couchdb_are_named(fleet: Fleet):
+async def test_a_wrong_password_at_a_receiver_and_a_receiver_in_place_of_a_couchdb_are_named(fleet):
     name = f"teacher_{PointMaker.new_device()}"
     await fleet.cloud.account(name, "pass", "reader")
     login = fleet.folder / "reader"
@@ -338,18 +334,18 @@ async def test_a_wrong_password_at_a_receiver_and_a_receiver_in_place_of_a_couch
         assert f"{fleet.cloud.url} is the address of a receiver" in result.stderr
 
 
-async def test_a_couchdb_in_place_of_its_receiver_is_named(fleet: Fleet):
+async def test_a_couchdb_in_place_of_its_receiver_is_named(fleet):
     device = fleet.device()
     status, error = await asyncio.to_thread(refused, device, fleet.cloud.server.url)
     assert (status, "name the address of its receiver" in error) == (1, True)
 
 
-async def test_an_account_without_a_report_can_be_revoked(fleet: Fleet):
+async def test_an_account_without_a_report_can_be_revoked(fleet):
     device, _ = await fleet.cloud.device()
     assert await fleet.ok("revoke", device) == f"{device} ({device}) revoked\n"
 
 
-async def test_a_reader_lists_the_fleet_at_a_receiver_and_changes_nothing(fleet: Fleet):
+async def test_a_reader_lists_the_fleet_at_a_receiver_and_changes_nothing(fleet):
     device = fleet.device()
     await fleet.enroll(device, await fleet.code(), "--name", "Chamber 1")
     reader = f"reader_{device.id}"
@@ -366,7 +362,7 @@ async def test_a_reader_lists_the_fleet_at_a_receiver_and_changes_nothing(fleet:
     assert (await fleet.growd("revoke", device.id)).exit_code == 4
 
 
-async def test_a_cloud_without_databases_and_one_that_is_away_are_named(fleet: Fleet):
+async def test_a_cloud_without_databases_and_one_that_is_away_are_named(fleet):
     words = ["fleet", "list", "--credentials", str(fleet.folder / "admin")]
     empty = [*words, "--couchdb", fleet.cloud.server.url, "--prefix", "nowhere_"]
     result = await asyncio.to_thread(CliRunner().invoke, main, empty)
@@ -377,7 +373,7 @@ async def test_a_cloud_without_databases_and_one_that_is_away_are_named(fleet: F
 
 @pytest.mark.replication
 @pytest.mark.timeout(180)
-async def test_a_whole_device_reports_itself_and_gets_and_loses_its_recipe(fleet: Fleet):
+async def test_a_whole_device_reports_itself_and_gets_and_loses_its_recipe(fleet):
     data, config = fleet.folder / "data", fleet.folder / "growd.toml"
     config.write_text("[store]\nmax_age_s = 0.5\n\n[simulator]\nenabled = true\n")
     async with started(data, "--config", str(config)) as program:
@@ -392,7 +388,7 @@ async def test_a_whole_device_reports_itself_and_gets_and_loses_its_recipe(fleet
     async with started(data, "--config", str(config)) as program:
         await until_status(f"{program.address}/recipes/mine", 200)
 
-        async def reported() -> Any:
+        async def reported():
             (row,) = await fleet.rows()
             return row if row["environments"] else None
 
@@ -405,18 +401,18 @@ async def test_a_whole_device_reports_itself_and_gets_and_loses_its_recipe(fleet
         await program.end(signal.SIGTERM)
 
 
-async def until_status(url: str, status: int) -> None:
+async def until_status(url, status):
     """Another process copies it, without notifications."""
     async with aiohttp.ClientSession() as session:
 
-        async def has_status() -> bool:
+        async def has_status():
             async with session.get(url) as answer:
                 return answer.status == status
 
         await until_found(has_status)
 
 
-def refused(device: Device, url: str, *words: str) -> tuple[int, str]:
+def refused(device, url, *words):
     """The exit status and the error of an enrolment that fails, and changes nothing on the device."""
     before = device.config.read_text()
     options = ["fleet", "enroll", url, "AAAAA-BBBBB-CCCCC-DDDDD", *device.options, *words]
@@ -437,15 +433,13 @@ def refused(device: Device, url: str, *words: str) -> tuple[int, str]:
         (["http://127.0.0.1:1", "--group", "my school"], 2, "--group"),
     ],
 )
-def test_an_enrolment_that_can_not_be_tried_is_refused(
-    tmp_path: Path, words: list[str], status: int, sentence: str
-):
+def test_an_enrolment_that_can_not_be_tried_is_refused(tmp_path, words, status, sentence):
     found, error = refused(Device.made(tmp_path), *map(str, words))
     assert (found, "secret" in error) == (status, False)
     assert sentence in error
 
 
-def test_a_device_that_never_ran_or_has_a_section_by_hand_or_no_configuration_is_refused(tmp_path: Path):
+def test_a_device_that_never_ran_or_has_a_section_by_hand_or_no_configuration_is_refused(tmp_path):
     device = Device.made(tmp_path, 'replication = {group = "x"}\n')
     status, error = refused(device, "http://127.0.0.1:1")
     assert (status, "set there by hand" in error) == (1, True)
@@ -457,7 +451,7 @@ def test_a_device_that_never_ran_or_has_a_section_by_hand_or_no_configuration_is
     assert (result.exit_code, "there is no configuration" in result.stderr) == (1, True)
 
 
-async def test_a_server_of_https_that_is_not_trusted_is_refused_with_the_remedy(tmp_path: Path):
+async def test_a_server_of_https_that_is_not_trusted_is_refused_with_the_remedy(tmp_path):
     device = await asyncio.to_thread(Device.made, tmp_path)
     async with serving_http(nothing, tls=server_context()) as url:
         status, error = await asyncio.to_thread(refused, device, url)
@@ -476,12 +470,12 @@ async def test_a_server_of_https_that_is_not_trusted_is_refused_with_the_remedy(
     ids=["redirect", "other device", "two lines"],
 )
 async def test_a_login_that_is_not_of_this_device_or_from_elsewhere_is_not_written(
-    tmp_path: Path, answer: dict[str, Any], sentence: str
+    tmp_path, answer, sentence
 ):
     device = await asyncio.to_thread(Device.made, tmp_path)
     asked = []
 
-    async def answered(request: web.BaseRequest) -> web.StreamResponse:
+    async def answered(request):
         asked.append(request.path)
         text = answer.get("text", "").replace("DEVICE", device.id)
         return web.Response(status=answer["status"], headers=answer.get("headers"), text=text)
@@ -492,12 +486,12 @@ async def test_a_login_that_is_not_of_this_device_or_from_elsewhere_is_not_writt
     assert asked == ["/_enroll"]
 
 
-async def test_a_server_without_tls_is_named(tmp_path: Path):
+async def test_a_server_without_tls_is_named(tmp_path):
     device = await asyncio.to_thread(Device.made, tmp_path)
     async with serving_http(nothing) as url:
         status, error = await asyncio.to_thread(refused, device, url.replace("http:", "https:"))
     assert (status, f"its address is {url}" in error) == (3, True)
 
 
-async def nothing(_: web.BaseRequest) -> web.StreamResponse:
+async def nothing(_):
     return web.Response(status=404)

@@ -1,10 +1,7 @@
 """The list of a fleet: one reading for all who ask, compressed, and whole or refused."""
 
-from __future__ import annotations
-
 import gzip
 import json
-from typing import Any
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
@@ -17,7 +14,7 @@ from support.clock import ManualClock
 class Pages:
     """Stands in for the database, which has so many devices on each page."""
 
-    def __init__(self, *sizes: int) -> None:
+    def __init__(self, *sizes):
         self.sizes = sizes
         self.readings = 0
         self.fails = False
@@ -30,14 +27,14 @@ class Pages:
             raise CouchUnavailableError("no answer")
 
 
-def listing(*sizes: int) -> tuple[FleetList, Pages, ManualClock]:
+def listing(*sizes):
     pages, clock = Pages(*sizes), ManualClock()
-    return FleetList(pages, clock), pages, clock  # type: ignore[arg-type]
+    return FleetList(pages, clock), pages, clock
 
 
-async def devices(listed: FleetList, encoding: str = "gzip") -> list[Any]:
+async def devices(listed, encoding="gzip"):
     request = make_mocked_request("GET", "/_fleet", {"Accept-Encoding": encoding})
-    answer = await listed.answer(request)  # type: ignore[arg-type]
+    answer = await listed.answer(request)
     assert answer.headers.get("Content-Encoding", "identity") == encoding
     if encoding == "gzip":
         body = gzip.decompress(answer.body)

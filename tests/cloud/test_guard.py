@@ -1,24 +1,18 @@
 """`guard` of a CouchDB without receivers refuses what a receiver refuses, except for what is listed here."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
-from typing import Any, Final
 
 from growd.store.points import PointMaker
 from growd_cloud.checks import RefusedDocumentError, check_document
 from growd_cloud.months import EVENTS, POINTS
 from support.checkout import ROOT
 
-Cases = list[tuple[str, dict[str, Any]]]
-"""Documents, each with its series."""
-
-DEVICE: Final = "0123456789ab"
-GUARD: Final = ROOT / "couchdb" / "cloud" / "design" / "guard.json"
+DEVICE = "0123456789ab"
+GUARD = ROOT / "couchdb" / "cloud" / "design" / "guard.json"
 # CouchDB's engine sees the function as an expression, and `throw` with an object is a refusal.
-PROGRAM: Final = """
+PROGRAM = """
 const { source, user, updates } = JSON.parse(require('node:fs').readFileSync(0, 'utf8'));
 const guard = eval(`(${source})`);
 const refusals = updates.map(([doc, stored]) => {
@@ -31,13 +25,13 @@ const refusals = updates.map(([doc, stored]) => {
 });
 console.log(JSON.stringify(refusals));
 """
-POINT: Final = PointMaker(DEVICE).make("environment_1", "air_temperature", 21.5, 1_767_400_000.0).document()
-EVENT: Final = POINT | {"category": "note"}
+POINT = PointMaker(DEVICE).make("environment_1", "air_temperature", 21.5, 1_767_400_000.0).document()
+EVENT = POINT | {"category": "note"}
 FIRST, SECOND = f"1-{'a' * 32}", f"2-{'b' * 32}"
-PHOTO: Final = {"_attachments": {"photo-1.png": {"content_type": "image/png", "stub": True}}}
+PHOTO = {"_attachments": {"photo-1.png": {"content_type": "image/png", "stub": True}}}
 
 
-def by_guard(cases: Cases) -> list[str | None]:
+def by_guard(cases):
     """The refusals of `guard`, None where it lets a document pass. A second revision changes a stored one."""
     stored = POINT | {"_rev": FIRST}
     asked = {
@@ -49,16 +43,15 @@ def by_guard(cases: Cases) -> list[str | None]:
     assert node, "the functions of design documents need Node.js: ./test brings it"
     words, sent = [node, "-e", PROGRAM], json.dumps(asked)
     done = subprocess.run(words, input=sent, capture_output=True, text=True, check=True)
-    refusals: list[str | None] = json.loads(done.stdout)
-    return refusals
+    return json.loads(done.stdout)
 
 
-def by_receiver(cases: Cases) -> list[str | None]:
+def by_receiver(cases):
     """The refusals of a receiver."""
     return [refusal(series, document) for series, document in cases]
 
 
-def refusal(series: str, document: dict[str, Any]) -> str | None:
+def refusal(series, document):
     try:
         check_document(series, document, DEVICE)
     except RefusedDocumentError as error:
@@ -66,18 +59,18 @@ def refusal(series: str, document: dict[str, Any]) -> str | None:
     return None
 
 
-def revision_of(document: dict[str, Any], **members: Any) -> dict[str, Any]:
+def revision_of(document, **members):
     return {"_rev": FIRST} | document | members
 
 
-BOTH_STORE: Final[Cases] = [
+BOTH_STORE = [
     (POINTS, revision_of(POINT)),
     (POINTS, revision_of(POINT, is_desired=True, category="desired")),
     (POINTS, revision_of(POINT, value="recipe", note={"of": ["any", "kind"]})),
     (EVENTS, revision_of(EVENT)),
     (EVENTS, revision_of(EVENT, **PHOTO)),
 ]
-BOTH_REFUSE: Final[Cases] = [
+BOTH_REFUSE = [
     (POINTS, revision_of(POINT, _id=PointMaker.new_device() + POINT["_id"][12:])),
     (POINTS, revision_of(POINT, _id=POINT["_id"][13:])),
     (POINTS, revision_of(POINT, _id=f"x{POINT['_id']}")),
@@ -86,7 +79,7 @@ BOTH_REFUSE: Final[Cases] = [
     (EVENTS, revision_of(EVENT, _deleted=True)),
     (EVENTS, revision_of(EVENT, _id=PointMaker.new_device() + EVENT["_id"][12:])),
 ]
-RECEIVER_REFUSES: Final[Cases] = [
+RECEIVER_REFUSES = [
     (POINTS, revision_of(POINT, _id=DEVICE)),
     (POINTS, revision_of(POINT, _id=f"{DEVICE}:1")),
     (POINTS, revision_of(POINT, _rev="1-a")),
@@ -98,7 +91,7 @@ RECEIVER_REFUSES: Final[Cases] = [
     (POINTS, revision_of(POINT, **PHOTO)),
     (EVENTS, revision_of(EVENT, category="measured")),
 ]
-RECEIVER_STORES: Final[Cases] = [(EVENTS, revision_of(EVENT, _rev=SECOND, **PHOTO))]
+RECEIVER_STORES = [(EVENTS, revision_of(EVENT, _rev=SECOND, **PHOTO))]
 
 
 def test_both_store_points_and_events():

@@ -10,7 +10,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -21,14 +20,11 @@ from growd.store.points import PointMaker
 from growd_cli.cloud_server import receive
 from growd_cloud.months import Month
 from growd_cloud.serving import receiving
-from support.cloud import Cloud, running_cloud
+from support.cloud import running_cloud
 from support.couch_client import Client, client_of
 from support.ports import held_port
 from support.tls_door import TLS, client_context
 from support.waiting import until_found
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
 
 CLOUD = Path(__file__).parents[2] / "couchdb" / "cloud"
 HAPROXY = shutil.which("haproxy") or ("/usr/sbin/haproxy" if Path("/usr/sbin/haproxy").exists() else None)
@@ -45,7 +41,7 @@ class Doors:
 
 
 @contextmanager
-def haproxy(folder: Path, receivers: list[str], couchdb: str) -> Iterator[Doors]:
+def haproxy(folder, receivers, couchdb):
     """HAProxy in front of two receivers and one CouchDB; the other two nodes are down."""
     certificate = folder / "certificate.pem"
     certificate.write_text((TLS / "server.pem").read_text() + (TLS / "server.key").read_text())
@@ -79,15 +75,15 @@ def haproxy(folder: Path, receivers: list[str], couchdb: str) -> Iterator[Doors]
 
 
 @asynccontextmanager
-async def device_client(url: str, login: tuple[str, str]) -> AsyncIterator[Client]:
+async def device_client(url, login):
     headers = {"Authorization": aiohttp.encode_basic_auth(*login)}
     connector = aiohttp.TCPConnector(ssl=client_context())
     async with aiohttp.ClientSession(headers=headers, connector=connector) as session:
         yield Client(session, url)
 
 
-async def until_up(client: Client, path: str) -> None:
-    async def is_up() -> bool:
+async def until_up(client, path):
+    async def is_up():
         return (await client("GET", path)).status == 200
 
     await until_found(is_up, aiohttp.ClientError)
@@ -95,9 +91,9 @@ async def until_up(client: Client, path: str) -> None:
 
 @needs_haproxy
 @pytest.mark.replication
-async def test_devices_and_readers_come_in_by_their_doors(tmp_path: Path):
+async def test_devices_and_readers_come_in_by_their_doors(tmp_path):
     async with AsyncExitStack() as stack:
-        cloud: Cloud = await stack.enter_async_context(running_cloud())
+        cloud = await stack.enter_async_context(running_cloud())
         second = await stack.enter_async_context(AsyncExitStack())
         host, port = await second.enter_async_context(receiving(cloud.server, "127.0.0.1", 0))
         first = urlsplit(cloud.url).netloc

@@ -1,7 +1,5 @@
 """Names and months of the cloud's databases."""
 
-from __future__ import annotations
-
 import pytest
 
 from growd_cloud.months import CloudNames
@@ -22,7 +20,7 @@ NOW = 1_795_000_000.0  # 2026-11-18
         ("9999999999999", "a_points_other"),
     ],
 )
-def test_a_point_belongs_to_its_month_in_utc(milliseconds: str, database: str):
+def test_a_point_belongs_to_its_month_in_utc(milliseconds, database):
     document_id = f"0123456789ab:{milliseconds}-0123456789"
     assert CloudNames("a_").of_document("points", document_id, NOW) == database
 

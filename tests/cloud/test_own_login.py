@@ -1,7 +1,5 @@
 """A refused login of the receiver is tried rarely, because CouchDB locks accounts."""
 
-from __future__ import annotations
-
 import aiohttp
 import pytest
 from aiohttp import web
@@ -16,10 +14,10 @@ OWN = ("receiver", "old")
 
 
 async def test_a_refused_login_is_tried_each_two_minutes_and_others_pass():
-    asked: list[str] = []
+    asked = []
     right = aiohttp.encode_basic_auth("device", "right")
 
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+    async def answer(request):
         asked.append(request.headers["Authorization"])
         is_right = asked[-1] == right or is_back
         return web.json_response({}, status=200 if is_right else 401)

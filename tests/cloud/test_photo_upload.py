@@ -1,13 +1,10 @@
 """Photos of cameras, as replications send them: the receiver stores them among the events of their month."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
-from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from growd.store.attachments import related
 from growd.store.points import PointMaker
@@ -17,16 +14,6 @@ from growd_cli.main import main
 from growd_cloud.months import Month
 from support.cloud_export import rows_of
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from support.cloud import Cloud
-    from support.couch_client import Answer
-
-    Login = tuple[str, str]
-    Document = dict[str, Any]
-
 JANUARY, FEBRUARY = 1_767_400_000.0, 1_770_000_000.0  # 2026-01-03, 2026-02-02
 FIRST = "1-" + "a" * 32
 SECOND = "2-" + "b" * 32
@@ -34,7 +21,7 @@ JPEG = b"\xff\xd8" + bytes(range(256)) * 600
 PHOTOS = "/environmental_photo"
 
 
-def photo(device: str, at: float, leaves: float | None = 41.5) -> Document:
+def photo(device, at, leaves=41.5):
     sha256 = hashlib.sha256(JPEG).hexdigest()
     taken = CameraPhoto(
         id=f"{device}:{int(at * 1000):013d}-{sha256[:10]}",
@@ -52,11 +39,11 @@ def photo(device: str, at: float, leaves: float | None = 41.5) -> Document:
     return document_of(taken) | {"_rev": FIRST}
 
 
-async def pieces() -> AsyncIterator[bytes]:
+async def pieces():
     yield JPEG
 
 
-async def sent(cloud: Cloud, login: Login, document: Document, media: str = "image/jpeg") -> Answer:
+async def sent(cloud, login, document, media="image/jpeg"):
     """The answer to a document with its picture."""
     follow = {PICTURE: {"follows": True, "content_type": media, "length": len(JPEG)}}
     content = related({**document, "_attachments": follow}, [(len(JPEG), pieces())])
@@ -66,16 +53,16 @@ async def sent(cloud: Cloud, login: Login, document: Document, media: str = "ima
     return await client("PUT", path, body, headers={"Content-Type": content.media})
 
 
-def events_of(cloud: Cloud, month: int) -> str:
+def events_of(cloud, month):
     return cloud.names.of_month("events", Month(2026, month))
 
 
-async def picture(cloud: Cloud, database: str, document: Document) -> bytes:
+async def picture(cloud, database, document):
     found = cloud.couch.attachment(database, document["_id"], document["_rev"], PICTURE)
     return b"".join([piece async for piece in found])
 
 
-async def test_photos_are_stored_among_the_events_of_their_month(cloud: Cloud):
+async def test_photos_are_stored_among_the_events_of_their_month(cloud):
     login = device, _ = await cloud.device()
     photos = [photo(device, JANUARY), photo(device, FEBRUARY, leaves=None)]
     for each in photos:
@@ -91,7 +78,7 @@ async def test_photos_are_stored_among_the_events_of_their_month(cloud: Cloud):
     assert asked.json == {}
 
 
-async def test_a_picture_that_follows_its_document_later_is_added(cloud: Cloud):
+async def test_a_picture_that_follows_its_document_later_is_added(cloud):
     """As after `[replication] photos = "up"` was set: the documents were there before."""
     login = device, _ = await cloud.device()
     bare = photo(device, JANUARY)
@@ -118,14 +105,14 @@ async def test_a_picture_that_follows_its_document_later_is_added(cloud: Cloud):
     ],
     ids=["foreign", "large", "point", "deleted", "page"],
 )
-async def test_what_is_no_photo_of_this_device_is_refused(cloud: Cloud, members: Document, media: str):
+async def test_what_is_no_photo_of_this_device_is_refused(cloud, members, media):
     login = device, _ = await cloud.device()
     answer = await sent(cloud, login, photo(device, JANUARY) | members, media)
     assert answer.status in {400, 403}, answer.body
     assert events_of(cloud, 1) not in await cloud.databases()
 
 
-async def test_photos_are_exported_as_rows_of_events(cloud: Cloud, tmp_path: Path):
+async def test_photos_are_exported_as_rows_of_events(cloud, tmp_path):
     login = device, _ = await cloud.device()
     client = await cloud.client(login)
     maker = PointMaker(device)
@@ -152,7 +139,7 @@ async def test_photos_are_exported_as_rows_of_events(cloud: Cloud, tmp_path: Pat
     assert len(rows_of(tmp_path / "out", "events")) == 3
 
 
-def exported(cloud: Cloud, folder: Path) -> Result:
+def exported(cloud, folder):
     login = folder / "login"
     login.write_text("{}\n{}\n".format(*cloud.server.credentials))
     login.chmod(0o600)

@@ -1,9 +1,6 @@
 """A receiver acknowledges nothing while its node of CouchDB reaches half of the cluster or less."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import pytest
@@ -11,30 +8,27 @@ import pytest
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
 from growd_cloud.quorum import Quorum
 
-if TYPE_CHECKING:
-    from growd.store.couch import Couch
-
 
 class Member:
     """A node that sees some nodes of its cluster, and answers when it is let; some nodes may hang."""
 
-    def __init__(self, seen: int, of: int) -> None:
+    def __init__(self, seen, of):
         self.seen, self.of, self.questions = seen, of, 0
-        self.hanging: set[str] = set()
-        self.asked: list[str] = []
+        self.hanging = set()
+        self.asked = []
         self.status = 200
         self.answers = asyncio.Event()
         self.answers.set()
         self.was_asked = asyncio.Event()
 
-    async def send(self, method: str, segments: tuple[str, ...]) -> tuple[int, bytes]:
+    async def send(self, method, segments):
         assert method == "GET"
         if segments[0] == "_node":
             return await self.node(segments[1])
         assert segments == ("_membership",)
         self.questions += 1
         self.was_asked.set()
-        members: dict[str, Any] = {
+        members = {
             "all_nodes": [f"node{n}" for n in range(self.seen)],
             "cluster_nodes": [f"node{n}" for n in range(self.of)],
         }
@@ -43,7 +37,7 @@ class Member:
         await self.answers.wait()
         return self.status, msgspec.json.encode(members)
 
-    async def node(self, name: str) -> tuple[int, bytes]:
+    async def node(self, name):
         self.asked.append(name)
         if name in self.hanging:
             await asyncio.Event().wait()
@@ -52,23 +46,23 @@ class Member:
         return (200, b'"/data"') if is_connected else (404, b'{"error": "nodedown", "reason": "it is down"}')
 
 
-def quorum_of(member: Member, patience_s: float = 60) -> Quorum:
-    return Quorum(cast("Couch", member), patience_s)
+def quorum_of(member, patience_s=60):
+    return Quorum(member, patience_s)
 
 
 @pytest.mark.parametrize(("seen", "of"), [(1, 1), (2, 3), (3, 3), (3, 4), (4, 3)])
-async def test_most_nodes_are_enough(seen: int, of: int):
+async def test_most_nodes_are_enough(seen, of):
     await quorum_of(Member(seen, of)).check()
 
 
 @pytest.mark.parametrize(("seen", "of"), [(1, 3), (1, 2), (2, 4)])
-async def test_half_of_the_nodes_are_too_few(seen: int, of: int):
+async def test_half_of_the_nodes_are_too_few(seen, of):
     with pytest.raises(CouchUnavailableError, match=f"CouchDB reaches {seen} of {of} nodes"):
         await quorum_of(Member(seen, of)).check()
 
 
 @pytest.mark.parametrize("hanging", [{"node0", "node1"}, {"node1", "node2"}, {"node0", "node1", "node2"}])
-async def test_nodes_that_are_listed_and_do_not_answer_do_not_count(hanging: set[str]):
+async def test_nodes_that_are_listed_and_do_not_answer_do_not_count(hanging):
     member = Member(3, 3)
     member.hanging = hanging
     quorum = quorum_of(member, 0)

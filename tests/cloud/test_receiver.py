@@ -1,9 +1,6 @@
 """The receiver in front of a real CouchDB, asked as replications ask."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -13,31 +10,29 @@ from growd.store.points import PointMaker
 from growd_cloud.accounts import Accounts, EnrolmentRequest
 from growd_cloud.months import Month
 from support.clock import ManualClock
-from support.cloud import Cloud, couch_front, running_cloud
+from support.cloud import couch_front, running_cloud
 from support.couch_client import client_of
 from support.waiting import PATIENCE_S, until_found
 
 POINTS = "/environmental_data_point"
-EVENTS = "/environmental_event"
-NOVEMBER = 1_795_000_000.0  # 2026-11-18
 JANUARY = 1_767_400_000.0  # 2026-01-03
 FIRST = "1-" + "a" * 32
 OTHER_FIRST = "1-" + "b" * 32
 
 
-def point(device: str, timestamp: float = JANUARY, revision: str = FIRST, **members: Any) -> dict[str, Any]:
+def point(device, timestamp=JANUARY, revision=FIRST, **members):
     made = PointMaker(device).make("environment_1", "air_temperature", 21.5, timestamp).document()
     return made | {"_rev": revision} | members
 
 
-async def sent(client: Any, *documents: Any, database: str = POINTS) -> list[dict[str, Any]]:
+async def sent(client, *documents, database=POINTS):
     """The refusals."""
     answer = await client("POST", f"{database}/_bulk_docs", {"docs": list(documents), "new_edits": False})
     assert answer.status == 201, answer.body
-    return answer.json  # type: ignore[no-any-return]
+    return answer.json
 
 
-async def test_documents_go_into_the_database_of_their_month(cloud: Cloud):
+async def test_documents_go_into_the_database_of_their_month(cloud):
     device, client = await cloud.member()
     now = RealClock().time()
     january, present = point(device), point(device, now)
@@ -52,7 +47,7 @@ async def test_documents_go_into_the_database_of_their_month(cloud: Cloud):
     }
 
 
-async def test_a_stored_revision_is_not_missing(cloud: Cloud):
+async def test_a_stored_revision_is_not_missing(cloud):
     device, client = await cloud.member()
     stored, new = point(device), point(device)
     await sent(client, stored)
@@ -61,7 +56,7 @@ async def test_a_stored_revision_is_not_missing(cloud: Cloud):
     assert answer.json == {new["_id"]: {"missing": [FIRST]}}
 
 
-async def test_wrong_documents_are_refused_and_the_others_stored(cloud: Cloud):
+async def test_wrong_documents_are_refused_and_the_others_stored(cloud):
     device, client = await cloud.member()
     wrong = [
         point(PointMaker.new_device()),
@@ -88,7 +83,7 @@ async def test_wrong_documents_are_refused_and_the_others_stored(cloud: Cloud):
     assert await cloud.stored(cloud.names.of_month("points", Month(2026, 1))) == [good]
 
 
-async def test_a_point_is_not_changed_by_another_first_revision(cloud: Cloud):
+async def test_a_point_is_not_changed_by_another_first_revision(cloud):
     device, client = await cloud.member()
     stored = point(device)
     await sent(client, stored)
@@ -98,7 +93,7 @@ async def test_a_point_is_not_changed_by_another_first_revision(cloud: Cloud):
     assert await cloud.stored(cloud.names.of_month("points", Month(2026, 1))) == [stored]
 
 
-async def test_a_member_that_is_given_twice_is_read_in_one_way(cloud: Cloud):
+async def test_a_member_that_is_given_twice_is_read_in_one_way(cloud):
     device, client = await cloud.member()
     own, foreign = point(device), PointMaker.new_device()
     other_id = own["_id"].replace(device, foreign)
@@ -128,12 +123,12 @@ async def test_a_member_that_is_given_twice_is_read_in_one_way(cloud: Cloud):
         ("GET", "/_node/_local/_config", 404),
     ],
 )
-async def test_a_device_reads_nothing(cloud: Cloud, method: str, path: str, status: int):
+async def test_a_device_reads_nothing(cloud, method, path, status):
     client = await cloud.client(await cloud.device())
     assert (await client(method, path, {} if method == "POST" else None)).status == status
 
 
-async def test_a_checkpoint_is_read_by_its_device_only(cloud: Cloud):
+async def test_a_checkpoint_is_read_by_its_device_only(cloud):
     one, other = await cloud.client(await cloud.device()), await cloud.client(await cloud.device())
     checkpoint = f"{POINTS}/_local/abc"
     assert (await one("GET", checkpoint)).status == 404
@@ -146,7 +141,7 @@ async def test_a_checkpoint_is_read_by_its_device_only(cloud: Cloud):
     assert (await one("PUT", checkpoint, again)).json["rev"] == "0-2"
 
 
-async def test_who_has_no_account_of_a_device_is_refused(cloud: Cloud):
+async def test_who_has_no_account_of_a_device_is_refused(cloud):
     stranger = await cloud.client()
     answer = await stranger("GET", POINTS)
     assert (answer.status, answer.headers["WWW-Authenticate"][:5]) == (401, "Basic")
@@ -178,7 +173,7 @@ async def test_a_revoked_account_stops_within_a_minute():
         assert (document.name, document.revoked > 0) == ("Chamber 3", True)
 
 
-async def test_a_code_enrols_as_many_devices_as_it_says(cloud: Cloud):
+async def test_a_code_enrols_as_many_devices_as_it_says(cloud):
     code = await cloud.accounts.invite()
     one, other = PointMaker.new_device(), PointMaker.new_device()
     cloud.devices += [one, other]
@@ -194,7 +189,7 @@ async def test_a_code_enrols_as_many_devices_as_it_says(cloud: Cloud):
     assert unknown.json["reason"] == "the code is unknown; check it, or ask for a new one"
 
 
-async def test_a_code_is_no_key_to_a_device_that_reports_or_was_revoked(cloud: Cloud):
+async def test_a_code_is_no_key_to_a_device_that_reports_or_was_revoked(cloud):
     code, device = await cloud.accounts.invite(uses=5), PointMaker.new_device()
     cloud.devices.append(device)
     stranger = await cloud.client()
@@ -212,14 +207,12 @@ async def test_a_code_is_no_key_to_a_device_that_reports_or_was_revoked(cloud: C
     assert (await stranger("POST", "/_enroll", enrolment)).status == 403  # also before the next report
 
 
-async def test_enrolments_of_a_device_at_the_same_time_make_one_login(
-    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
-):
+async def test_enrolments_of_a_device_at_the_same_time_make_one_login(cloud, monkeypatch):
     codes, device = [await cloud.accounts.invite() for _ in range(2)], PointMaker.new_device()
     cloud.devices.append(device)
     password = await cloud.accounts.enroll(EnrolmentRequest(codes[0], device))
 
-    async def none_yet(*_: object) -> bool:
+    async def none_yet(*_):
         return False
 
     monkeypatch.setattr(Accounts, "has_account", none_yet)  # as the other one sees it
@@ -228,10 +221,10 @@ async def test_enrolments_of_a_device_at_the_same_time_make_one_login(
     assert (await (await cloud.client((device, password)))("GET", POINTS)).status == 200
 
 
-async def test_a_receiver_enrols_a_device_once_at_a_time(cloud: Cloud, monkeypatch: pytest.MonkeyPatch):
+async def test_a_receiver_enrols_a_device_once_at_a_time(cloud, monkeypatch):
     begun, go_on = asyncio.Event(), asyncio.Event()
 
-    async def slow(*_: object) -> str:
+    async def slow(*_):
         begun.set()
         await go_on.wait()
         return "password"
@@ -246,7 +239,7 @@ async def test_a_receiver_enrols_a_device_once_at_a_time(cloud: Cloud, monkeypat
     assert (await first).status == 201
 
 
-async def test_wrong_logins_and_codes_do_not_lock_out_the_others_of_a_school(cloud: Cloud):
+async def test_wrong_logins_and_codes_do_not_lock_out_the_others_of_a_school(cloud):
     login = await cloud.device()
     code, device = await cloud.accounts.invite(), PointMaker.new_device()
     cloud.devices.append(device)
@@ -259,7 +252,7 @@ async def test_wrong_logins_and_codes_do_not_lock_out_the_others_of_a_school(clo
     assert (await stranger("POST", "/_enroll", {"code": code, "device": device})).status == 201
 
 
-async def test_wrong_passwords_for_a_device_at_another_receiver_do_not_lock_it_out(cloud: Cloud):
+async def test_wrong_passwords_for_a_device_at_another_receiver_do_not_lock_it_out(cloud):
     login = await cloud.device()
     client, wrong = await cloud.client(login), (login[0], "wrong")
     headers = {"X-Forwarded-For": "127.0.0.1"}  # as the receiver would say it
@@ -269,7 +262,7 @@ async def test_wrong_passwords_for_a_device_at_another_receiver_do_not_lock_it_o
     assert (await client("GET", POINTS)).status == 200
 
 
-async def test_reports_of_a_device_at_the_same_time_do_not_conflict(cloud: Cloud):
+async def test_reports_of_a_device_at_the_same_time_do_not_conflict(cloud):
     client = await cloud.client(await cloud.device())
     report = {"name": "", "version": "", "time": 0}
     answers = await asyncio.gather(*(client("PUT", "/_device", report) for _ in range(16)))
@@ -277,20 +270,20 @@ async def test_reports_of_a_device_at_the_same_time_do_not_conflict(cloud: Cloud
 
 
 @pytest.mark.parametrize("since", [9e12, -1e308])
-async def test_a_time_that_is_none_is_refused_in_a_report(cloud: Cloud, since: float):
+async def test_a_time_that_is_none_is_refused_in_a_report(cloud, since):
     client = await cloud.client(await cloud.device())
     alert = {"severity": "warning", "text": "the door is open", "since": since}
     answer = await client("PUT", "/_device", {"name": "", "version": "", "time": 0, "alerts": [alert]})
     assert (answer.status, "since" in answer.json["reason"]) == (400, True)
 
 
-async def test_the_id_of_a_device_ends_with_its_line(cloud: Cloud):
+async def test_the_id_of_a_device_ends_with_its_line(cloud):
     code = await cloud.accounts.invite()
     answer = await (await cloud.client())("POST", "/_enroll", {"code": code, "device": "0123456789ab\n"})
     assert answer.status == 400
 
 
-async def test_nobody_takes_over_a_device_with_another_invitation(cloud: Cloud):
+async def test_nobody_takes_over_a_device_with_another_invitation(cloud):
     device, _ = await cloud.device()
     code = await cloud.accounts.invite()
     stranger = await cloud.client()
@@ -300,7 +293,7 @@ async def test_nobody_takes_over_a_device_with_another_invitation(cloud: Cloud):
         assert "has an account; revoke it first" in answer.json["reason"]
 
 
-async def test_a_report_is_in_the_list_of_the_fleet(cloud: Cloud):
+async def test_a_report_is_in_the_list_of_the_fleet(cloud):
     device, client = await cloud.member()
     value = {"value": 21.5, "set_point": 22.0, "unit": "degC"}
     report = {
@@ -351,7 +344,7 @@ async def test_couchdb_may_go_away_and_come_back():
         assert (await client("GET", "/_up")).status == 503
         front.is_away = False
 
-        async def is_up() -> bool:  # an answer is remembered for a second
+        async def is_up():  # an answer is remembered for a second
             return bool((await client("GET", "/_up")).status == 200)
 
         await until_found(is_up)
@@ -369,7 +362,7 @@ async def test_a_receiver_is_not_up_while_couchdb_stores_nothing():
         body = {"docs": [point(device)], "new_edits": False}
         assert (await client("POST", f"{POINTS}/_bulk_docs", body)).status == 503
 
-        async def is_down() -> Any:  # an answer is remembered for a second
+        async def is_down():  # an answer is remembered for a second
             return (await client("GET", "/_up")).json.get("error")
 
         assert await until_found(is_down) == "not_stored"
@@ -377,14 +370,14 @@ async def test_a_receiver_is_not_up_while_couchdb_stores_nothing():
         assert (await client("GET", "/_up")).json["error"] == "not_stored"
         front.status = None
 
-        async def is_up() -> bool:
+        async def is_up():
             return bool((await client("GET", "/_up")).status == 200)
 
         await until_found(is_up)
         assert await sent(client, *body["docs"]) == []
 
 
-async def test_the_database_of_a_month_that_was_deleted_is_made_again(cloud: Cloud):
+async def test_the_database_of_a_month_that_was_deleted_is_made_again(cloud):
     device, client = await cloud.member()
     assert await sent(client, point(device)) == []
     database = cloud.names.of_month("points", Month(2026, 1))
@@ -408,7 +401,7 @@ async def test_databases_of_the_next_month_are_made_ahead():
                 await clock.advance(86_400.0)
 
 
-async def test_a_body_has_a_limit(cloud: Cloud):
+async def test_a_body_has_a_limit(cloud):
     client = await cloud.client(await cloud.device())
     answer = await client("PUT", f"{POINTS}/_local/a", {"history": "x" * 300_000})
     assert (answer.status, answer.json["error"]) == (413, "too_large")
@@ -417,7 +410,7 @@ async def test_a_body_has_a_limit(cloud: Cloud):
     assert (await client("POST", f"{POINTS}/_bulk_docs", {"docs": []})).status == 400  # new_edits
 
 
-async def test_the_metrics_count_documents(cloud: Cloud):
+async def test_the_metrics_count_documents(cloud):
     device, client = await cloud.member()
     await sent(client, point(device), point(device), point(device, value=[]))
     lines = (await client("GET", "/metrics")).body.decode().splitlines()

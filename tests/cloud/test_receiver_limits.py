@@ -1,11 +1,8 @@
 """What one device, or strangers, can't do to a receiver and to other devices."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -18,25 +15,20 @@ from growd_cloud.checkpoints import MOST_NAMES
 from growd_cloud.receiver import MOST_ENROLMENTS, MOST_OF_ONE, MOST_REPORTS
 from growd_cloud.serving import prepare
 from support.clock import ManualClock
-from support.cloud import Cloud, running_cloud
+from support.cloud import running_cloud
 from support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 POINTS = "/environmental_data_point"
 EVENTS = "/environmental_event"
 JANUARY = 1_767_400_000.0  # 2026-01-03
 
 
-def basic(login: tuple[str, str] | None) -> str:
+def basic(login):
     return f"Authorization: {aiohttp.encode_basic_auth(*login)}\r\n" if login else ""
 
 
 @asynccontextmanager
-async def slow_bodies(
-    cloud: Cloud, number: int, path: str, login: tuple[str, str] | None = None
-) -> AsyncIterator[None]:
+async def slow_bodies(cloud, number, path, login=None):
     """So many requests whose bodies do not end."""
     address = urlsplit(cloud.url)
     wanted = "Content-Length: 900\r\nExpect: 100-continue\r\n\r\n"
@@ -51,11 +43,11 @@ async def slow_bodies(
         yield
 
 
-def batch(*documents: Any) -> dict[str, Any]:
+def batch(*documents):
     return {"docs": list(documents), "new_edits": False}
 
 
-async def test_strangers_with_slow_bodies_stop_no_device(cloud: Cloud):
+async def test_strangers_with_slow_bodies_stop_no_device(cloud):
     client = await cloud.client(await cloud.device())
     async with slow_bodies(cloud, MOST_ENROLMENTS, "/_enroll"):
         assert (await client("GET", "/_up")).status == 200
@@ -63,7 +55,7 @@ async def test_strangers_with_slow_bodies_stop_no_device(cloud: Cloud):
         assert (await client("POST", "/_enroll", {"code": "ABC", "device": "0" * 12})).status == 503
 
 
-async def test_a_device_with_slow_bodies_stops_no_other(cloud: Cloud, caplog: pytest.LogCaptureFixture):
+async def test_a_device_with_slow_bodies_stops_no_other(cloud, caplog):
     login = await cloud.device()
     other = await cloud.client(await cloud.device())
     async with slow_bodies(cloud, MOST_OF_ONE, f"{POINTS}/_bulk_docs", login):
@@ -77,18 +69,18 @@ async def test_a_device_with_slow_bodies_stops_no_other(cloud: Cloud, caplog: py
     ]
 
 
-async def test_a_body_without_a_login_is_small(cloud: Cloud):
+async def test_a_body_without_a_login_is_small(cloud):
     stranger = await cloud.client()
     answer = await stranger("POST", "/_enroll", {"code": "x" * 5_000, "device": "0" * 12})
     assert answer.status == 413
 
 
 @pytest.mark.parametrize("path", ["/metrics/", "//metrics", "/%6detrics", "/metrics/x"])
-async def test_metrics_have_one_spelling(cloud: Cloud, path: str):
+async def test_metrics_have_one_spelling(cloud, path):
     assert (await (await cloud.client())("GET", path)).status == 401
 
 
-async def test_a_batch_has_a_limit_of_documents(cloud: Cloud):
+async def test_a_batch_has_a_limit_of_documents(cloud):
     client = await cloud.client(await cloud.device())
     many = await client("POST", f"{POINTS}/_bulk_docs", batch(*[1] * (MOST_DOCUMENTS + 1)))
     assert many.status == 400
@@ -98,7 +90,7 @@ async def test_a_batch_has_a_limit_of_documents(cloud: Cloud):
     assert (await client("POST", f"{POINTS}/_revs_diff", revisions)).status == 400
 
 
-async def test_a_question_makes_no_database(cloud: Cloud):
+async def test_a_question_makes_no_database(cloud):
     device, client = await cloud.member()
     document_id = PointMaker(device).make("e", "v", 1, 1_450_000_000.0).document()["_id"]
     before = await cloud.databases()
@@ -118,12 +110,12 @@ async def test_a_question_makes_no_database(cloud: Cloud):
         ("/recipes/_bulk_get", {"docs": [{"id": "a", "rev": "x"}]}),
     ],
 )
-async def test_a_wrong_request_is_no_fault_of_the_database(cloud: Cloud, path: str, body: Any):
+async def test_a_wrong_request_is_no_fault_of_the_database(cloud, path, body):
     client = await cloud.client(await cloud.device())
     assert (await client("POST", path, body)).status == 400
 
 
-async def test_a_number_that_couchdb_can_not_store_refuses_its_document_only(cloud: Cloud):
+async def test_a_number_that_couchdb_can_not_store_refuses_its_document_only(cloud):
     huge = "1" + "0" * 400
     device, client = await cloud.member()
     points = [
@@ -136,7 +128,7 @@ async def test_a_number_that_couchdb_can_not_store_refuses_its_document_only(clo
     assert (await client("PUT", f"{POINTS}/_local/a", b'{"n": %s}' % huge.encode())).status == 400
 
 
-async def test_a_photo_that_does_not_follow_refuses_its_event_only(cloud: Cloud):
+async def test_a_photo_that_does_not_follow_refuses_its_event_only(cloud):
     device, client = await cloud.member()
     event, other = (
         PointMaker(device).make("e", "note", 1, JANUARY, category="note").document()
@@ -149,13 +141,13 @@ async def test_a_photo_that_does_not_follow_refuses_its_event_only(cloud: Cloud)
     assert [row["reason"] for row in refused] == ["photo-1.png must be in the document"]
 
 
-async def test_a_document_is_put_under_its_own_id(cloud: Cloud):
+async def test_a_document_is_put_under_its_own_id(cloud):
     login = device, _ = await cloud.device()
     document = PointMaker(device).make("e", "v", 1, JANUARY).document() | {"_rev": "1-" + "a" * 32}
     assert (await (await cloud.client(login))("PUT", f"{POINTS}/foo", document)).status == 400
 
 
-async def test_an_event_gets_no_conflicts(cloud: Cloud):
+async def test_an_event_gets_no_conflicts(cloud):
     """A further revision adds a photo, and follows the stored one."""
     device, client = await cloud.member()
     event = PointMaker(device).make("e", "note", 1, JANUARY, category="note").document()
@@ -181,7 +173,7 @@ async def test_an_event_gets_no_conflicts(cloud: Cloud):
         assert (await client("POST", path, batch(again))).json == []
 
 
-async def test_a_device_writes_some_checkpoints_only(cloud: Cloud):
+async def test_a_device_writes_some_checkpoints_only(cloud):
     client = await cloud.client(await cloud.device())
     for n in range(MOST_NAMES):
         assert (await client("PUT", f"{POINTS}/_local/{n}", {})).status == 201
@@ -215,7 +207,7 @@ async def test_the_feed_of_a_revoked_device_ends():
                     pass
 
 
-async def test_access_to_recipes_stays_as_somebody_has_set_it(cloud: Cloud):
+async def test_access_to_recipes_stays_as_somebody_has_set_it(cloud):
     mine = {"admins": {"names": [], "roles": ["_admin"]}, "members": {"names": [], "roles": ["device"]}}
     for database in (cloud.names.recipes, cloud.names.devices):
         await cloud.couch.put_security(database, mine)

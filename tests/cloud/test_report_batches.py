@@ -1,9 +1,6 @@
 """Reports of devices are stored together; the last one of a device wins."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
 
 from growd.runtime.clock import RealClock
 from growd.store.errors import CouchUnavailableError
@@ -11,28 +8,25 @@ from growd_cloud.devices import DeviceReport
 from growd_cloud.months import CloudNames
 from growd_cloud.report_batches import MOST, ReportBatches
 
-if TYPE_CHECKING:
-    from growd.store.couch import Couch
-
 DEVICE, OTHER = "0123456789ab", "0123456789ac"
 
 
 class DeviceStore:
     """The documents of devices; the first `conflicts` writes of each come too late."""
 
-    def __init__(self, conflicts: int = 0) -> None:
+    def __init__(self, conflicts=0):
         self.conflicts = conflicts
-        self.found: dict[str, dict[str, Any]] = {}
-        self.writes: list[int] = []
+        self.found = {}
+        self.writes = []
         self.is_away = False
 
-    async def documents(self, _database: str, ids: list[str]) -> dict[str, dict[str, Any]]:
+    async def documents(self, _database, ids):
         await asyncio.sleep(0)
         if self.is_away:
             raise CouchUnavailableError("no answer")
         return {key: self.found[key] for key in ids if key in self.found}
 
-    async def bulk_docs(self, _database: str, documents: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    async def bulk_docs(self, _database, documents):
         await asyncio.sleep(0)
         self.writes.append(len(documents))
         if self.conflicts >= len(self.writes):
@@ -40,15 +34,15 @@ class DeviceStore:
         self.found |= {each["_id"]: each for each in documents}
         return {each["_id"]: {"ok": True} for each in documents}
 
-    def name(self, device: str) -> str:
+    def name(self, device):
         return str(self.found[f"device:{device}"]["report"]["name"])
 
 
-def batches_of(store: DeviceStore) -> ReportBatches:
-    return ReportBatches(cast("Couch", store), CloudNames(), RealClock())
+def batches_of(store):
+    return ReportBatches(store, CloudNames(), RealClock())
 
 
-def report(name: str) -> DeviceReport:
+def report(name):
     return DeviceReport(name, "1.0", 0.0)
 
 

@@ -1,19 +1,11 @@
 """What devices report is what the receiver reads."""
 
-from __future__ import annotations
-
 import msgspec
 from msgspec.structs import replace
 
 from growd.status.model import DeviceStatus, Reading, RecipeStatus, VariableStatus
 from growd.store.replication_status import ReplicationStatus
-from growd_cloud.device_report import (
-    MOST_BYTES,
-    MOST_REPORT,
-    DeviceReport,
-    ReportedValue,
-    report_of,
-)
+from growd_cloud.device_report import MOST_BYTES, MOST_REPORT, DeviceReport, ReportedValue, report_of
 from support.status import EMPTY, NEVER, STORE
 
 STATUS = replace(

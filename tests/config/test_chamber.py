@@ -1,11 +1,8 @@
 """What a chamber measures and drives, according to its configuration."""
 
-from __future__ import annotations
-
 import pytest
 
 from growd.config import (
-    Chamber,
     ChannelOptions,
     Config,
     FilterOptions,
@@ -27,7 +24,7 @@ FAN = Output(name="fan", pin=6, variable="air_flush_on")
 SWITCHES = {"air_carbon_dioxide_valve_on": (0, 1), "air_flush_on": (0, 1)}
 
 
-def chamber(*sensors: Sensor, **options) -> Chamber:
+def chamber(*sensors, **options):
     return chambers_of(Config(sensor=sensors, **options))[0]
 
 

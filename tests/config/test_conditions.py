@@ -1,18 +1,9 @@
 """Conditions and limits of outputs in the configuration: what is refused, and what is doubted."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 
-from growd.config import (
-    Config,
-    ConfigError,
-    InterlockOptions,
-    Light,
-    Output,
-    Sensor,
-)
+from growd.config import Config, ConfigError, InterlockOptions, Light, Output, Sensor
 from growd.config.alerts import AlertOptions
 from growd.config.conditions import Condition
 from growd.config.device_checks import device_inconsistencies

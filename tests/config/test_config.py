@@ -1,18 +1,9 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from growd.config import Config, ConfigError, Sensor, load
 from growd.wiring.config_checks import DEVICE_CHECKS
 from growd_drivers.pins import MAXIMUM_SOFTWARE_PWM_HZ
 from support.refusals import check_config
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.sentences import Said
 
 SCD30 = "[[sensor]]\nname = 'air'\nkind = 'scd30'\n"
 MHZ19 = "[[sensor]]\nname = 'air'\nkind = 'mhz19'\n"
@@ -37,18 +28,18 @@ safe = "on"
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     return tmp_path / "growd.toml"
 
 
-def refusal(*settings: str, file: Path | None = None) -> ConfigError:
+def refusal(*settings, file=None):
     with pytest.raises(ConfigError) as error:
         load(file, settings, checks=DEVICE_CHECKS)
     assert "secret" not in str(error.value)
     return error.value
 
 
-def places(error: ConfigError) -> str:
+def places(error):
     """The section and option of each finding."""
     return ", ".join(dict.fromkeys(finding.where for finding in error.findings))
 
@@ -62,7 +53,7 @@ def test_the_default_is_a_simulated_chamber_on_loopback():
     assert {sensor.kind for sensor in config.sensor} == {"scd30", "bh1750"}
 
 
-def test_settings_override_the_file(file: Path):
+def test_settings_override_the_file(file):
     file.write_text(
         """
         [http]
@@ -133,7 +124,7 @@ WRONG_SETTINGS = {
 }
 
 
-def test_a_wrong_setting_is_named_with_section_option_and_value(said: Said):
+def test_a_wrong_setting_is_named_with_section_option_and_value(said):
     errors = {setting: refusal(setting) for setting in WRONG_SETTINGS}
     assert {setting: places(error) for setting, error in errors.items()} == WRONG_SETTINGS
     said([str(error) for error in errors.values()])
@@ -164,20 +155,20 @@ REAL = "simulator.enabled=false"
         ((REAL, "simulator.faults=a.toml"), "[simulator] faults"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(settings: tuple[str, ...], place: str, said: Said):
+def test_options_that_do_not_go_together_are_refused(settings, place, said):
     error = refusal(*settings)
     assert places(error) == place
     said(str(error))
 
 
-def test_options_of_an_scd30(file: Path):
+def test_options_of_an_scd30(file):
     file.write_text(f"{SCD30}altitude_m = 65535\ntemperature_offset_degc = 1\n")
     (sensor,) = load(file).sensor
     assert (sensor.altitude_m, sensor.temperature_offset_degc) == (65_535, 1)
     assert sensor.self_calibration is False
 
 
-def test_options_of_an_mhz19(file: Path):
+def test_options_of_an_mhz19(file):
     file.write_text(MHZ19 + "port = '/dev/ttyUSB*'\nrange_ppm = 2000\nself_calibration = true\n")
     (sensor,) = load(file).sensor
     assert (sensor.port, sensor.range_ppm, sensor.self_calibration) == ("/dev/ttyUSB*", 2000, True)
@@ -192,7 +183,7 @@ def test_options_of_an_mhz19(file: Path):
         ("address = 0x4D", 3, "I2C bus 1 are both on GPIO 3"),
     ],
 )
-def test_the_pins_of_a_sensor_with_a_serial_line_are_taken(file: Path, sensor: str, pin: int, words: str):
+def test_the_pins_of_a_sensor_with_a_serial_line_are_taken(file, sensor, pin, words):
     file.write_text(f"{MHZ19}{sensor}\n{RELAYS.replace('24', str(pin))}")
     with pytest.raises(ConfigError, match=r"\[output\] pin: fan and ") as caught:
         load(file)
@@ -202,13 +193,13 @@ def test_the_pins_of_a_sensor_with_a_serial_line_are_taken(file: Path, sensor: s
 
 
 @pytest.mark.parametrize("others", ["/dev/serial0", "/dev/serial*"])
-def test_two_sensors_at_one_port_are_refused(others: str, said: Said):
+def test_two_sensors_at_one_port_are_refused(others, said):
     sensors = [Sensor(name=n, kind="mhz19", port=p) for n, p in (("a", "/dev/serial0"), ("b", others))]
     with said.raises(ConfigError):
         check_config(Config(sensor=tuple(sensors)))
 
 
-def test_a_file_without_a_lamp_has_none(file: Path):
+def test_a_file_without_a_lamp_has_none(file):
     file.write_text("[simulator]\nenabled = false\n")
     assert not load(file).light.enabled
     for text in ("[light]\n", "[light]\ngamma = 2.2\n", "[[light.channel]]\nname = 'red'\npin = 4\n"):
@@ -218,7 +209,7 @@ def test_a_file_without_a_lamp_has_none(file: Path):
     assert not load(file).light.enabled
 
 
-def test_relays_are_safe_when_off_by_default(file: Path):
+def test_relays_are_safe_when_off_by_default(file):
     file.write_text(RELAYS)
     relays = load(file).output
     assert [(relay.name, relay.pin, relay.active, relay.safe) for relay in relays] == [
@@ -253,7 +244,7 @@ variable = "air_carbon_dioxide_valve_on"
 """
 
 
-def test_further_environments_have_sections_of_their_own(file: Path):
+def test_further_environments_have_sections_of_their_own(file):
     file.write_text(SHELF)
     config = load(file, ("environment.id=shelf_1", "chamber.shelf_2.light.ramp_s=3"))
     chambers = config.chambers()
@@ -274,7 +265,7 @@ def test_further_environments_have_sections_of_their_own(file: Path):
         "[replication]\nurl = 'http://host/?q=secret'\n",
     ],
 )
-def test_no_error_shows_a_password(file: Path, text: str):
+def test_no_error_shows_a_password(file, text):
     file.write_text(text)
     refusal(file=file)
 
@@ -359,7 +350,7 @@ WRONG_FILES = {
 }
 
 
-def test_a_wrong_file_is_refused(file: Path, said: Said):
+def test_a_wrong_file_is_refused(file, said):
     found, sentences = {}, []
     for text in WRONG_FILES:
         file.write_text(text)
@@ -370,7 +361,7 @@ def test_a_wrong_file_is_refused(file: Path, said: Said):
     said(sentences)
 
 
-def test_a_file_that_cannot_be_read_is_named(file: Path):
+def test_a_file_that_cannot_be_read_is_named(file):
     assert f"{file}: can't be read: No such file" in str(refusal(file=file))
     file.write_bytes(b"\xff\xfe")
     assert f"{file}:1: it is in UTF-16" in str(refusal(file=file))
@@ -389,6 +380,6 @@ def test_a_file_that_cannot_be_read_is_named(file: Path):
         "[[chamber.shelf_2.sensor]]\nname = 'air'\nkind = 'scd30'\naddress = 0x60\n",  # on the same bus
     ],
 )
-def test_a_valid_file_is_loaded(file: Path, text: str):
+def test_a_valid_file_is_loaded(file, text):
     file.write_text(text)
     load(file)

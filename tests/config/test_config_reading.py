@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import tomllib
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -12,11 +9,6 @@ from growd.config.lines import lines_of
 from growd.config.profiles import PROFILES, profile_path
 from growd.device_kinds import SENSOR_KINDS
 from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.sentences import Said
 
 NOT_TOML = ("9" * 6000, "[" * 3000, "8080\nname = 1")
 
@@ -73,17 +65,17 @@ air_temperature = "median"
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     return tmp_path / "growd.toml"
 
 
-def findings(path: Path, *settings: str, **environ: str) -> list[str]:
+def findings(path, *settings, **environ):
     with pytest.raises(ConfigError) as caught:
         load(path, settings, environ=environ, checks=DEVICE_CHECKS)
     return [line.removeprefix(f"{path}:") for line in str(caught.value).splitlines()]
 
 
-def test_one_error_lists_everything_that_is_wrong_with_its_line(file: Path):
+def test_one_error_lists_everything_that_is_wrong_with_its_line(file):
     file.write_text(WRONG)
     *others, wifi = findings(file)
     assert others == [
@@ -101,13 +93,13 @@ def test_one_error_lists_everything_that_is_wrong_with_its_line(file: Path):
     assert wifi.startswith("32: [wifi]: unknown section; known are environment, sensor, light, output")
 
 
-def test_a_wrong_device_causes_no_further_conflicts(file: Path, said: Said):
+def test_a_wrong_device_causes_no_further_conflicts(file, said):
     # the lamp's default pins, or the address of a sensor of no known kind
     file.write_text("[light]\nchannel = 3\n[[output]]\nname = 'fan'\npin = 12\nvariable = 'air_flush_on'\n")
     said(findings(file))
 
 
-def test_every_conflict_between_devices_has_its_line(file: Path, said: Said):
+def test_every_conflict_between_devices_has_its_line(file, said):
     file.write_text(
         "".join(f"[[sensor]]\nname = '{name}'\nkind = 'bh1750'\n" for name in "abc")
         + "[light]\nneeds_sensor = false\n[store.variable.air_humidty]\nabsolute_band = 1\n"
@@ -115,7 +107,7 @@ def test_every_conflict_between_devices_has_its_line(file: Path, said: Said):
     said(findings(file))
 
 
-def test_variables_override_the_file_and_settings_override_variables(file: Path):
+def test_variables_override_the_file_and_settings_override_variables(file):
     file.write_text("[http]\nport = 1\nname = 'a'\nhost = '127.0.0.1'\n")
     environ = {
         "GROWD_HTTP__PORT": "2",
@@ -136,7 +128,7 @@ def test_a_variable_with_one_underscore_too_few_gets_the_right_name(said):
     assert load(None, environ=others) == Config()
 
 
-def test_a_wrong_variable_or_setting_is_named(file: Path, said: Said):
+def test_a_wrong_variable_or_setting_is_named(file, said):
     file.write_text("[http]\nport = 1\n[retention]\nkeep_days = -1\n")
     said(findings(file, "http.port=x", GROWD_STORE__BATCH="0", GROWD_HTTPS__PORT="1")[1:])
     assert findings(file, GROWD_HTTPS__PORT="1")[0].startswith("GROWD_HTTPS__PORT: [https]: unknown section")
@@ -183,7 +175,7 @@ LINES = st.lists(
 )
 
 
-def places(value: Any, path: tuple[str | int, ...] = ()) -> set[tuple[str | int, ...]]:
+def places(value, path=()):
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return {path} | {place for key, each in inner for place in places(each, (*path, key))}
 
@@ -217,20 +209,20 @@ def test_lines_of_a_file():
 
 
 @pytest.mark.parametrize("value", NOT_TOML, ids=["digits", "brackets", "lines"])
-def test_a_setting_that_is_not_toml_is_text(file: Path, value: str):
+def test_a_setting_that_is_not_toml_is_text(file, value):
     file.touch()
     (sentence,) = findings(file, f"http.port={value}")
     assert sentence.startswith("--set http.port: [http] port: must be a whole number from 0 to 65535, got '")
 
 
 @pytest.mark.parametrize("setting", ["http.port=\udcff", "chamber.\udcff.light.enabled=true"])
-def test_a_setting_that_is_not_utf_8_is_refused(file: Path, setting: str):
+def test_a_setting_that_is_not_utf_8_is_refused(file, setting):
     file.touch()
     (sentence,) = findings(file, setting)
     assert sentence == f"--set {setting.partition('=')[0]}: is not UTF-8"
 
 
-def test_a_login_in_the_wrong_place_is_not_shown(file: Path, said: Said):
+def test_a_login_in_the_wrong_place_is_not_shown(file, said):
     address = "http://admin:secret@database:5984"
     file.write_text(f'couchdb = "{address}"\n')
     said(findings(file))
@@ -245,7 +237,7 @@ def test_a_login_in_the_wrong_place_is_not_shown(file: Path, said: Said):
     said(errors)
 
 
-def test_numbers_are_finite(file: Path, said: Said):
+def test_numbers_are_finite(file, said):
     file.write_text(
         '[[alert]]\nname = "warm"\nkind = "out_of_band"\nvariable = "air_temperature"\nabove = nan\n'
         "below = inf\n[store.variable.air_temperature]\nabsolute_band = inf\n"
@@ -253,12 +245,12 @@ def test_numbers_are_finite(file: Path, said: Said):
     said(findings(file))
 
 
-def test_a_file_may_begin_with_a_byte_order_mark(file: Path):
+def test_a_file_may_begin_with_a_byte_order_mark(file):
     file.write_bytes("\ufeff[http]\r\nport = 8080\r\n".encode())
     assert load(file, environ={}).http.port == 8080
 
 
-def test_a_wrong_topic_has_its_line(file: Path):
+def test_a_wrong_topic_has_its_line(file):
     taken = "environment_1/measured/air_temperature"
     file.write_text(f"""[topics]
 "a//b" = "std_msgs/Float64"
@@ -312,14 +304,14 @@ MISTAKES = (
 )
 
 
-def test_a_common_mistake_gets_a_correction(file: Path, said: Said):
+def test_a_common_mistake_gets_a_correction(file, said):
     for text in MISTAKES:
         file.write_text(text)
         said(findings(file))
 
 
 @pytest.mark.parametrize(("encoding", "line"), [("latin-1", 2), ("utf-16", 1)])
-def test_a_file_in_another_encoding_gets_its_line_and_the_remedy(file: Path, encoding: str, line: int):
+def test_a_file_in_another_encoding_gets_its_line_and_the_remedy(file, encoding, line):
     file.write_bytes(b"[http]\n" + "name = 'é' # Lüfter\n".encode(encoding))
     with pytest.raises(ConfigError, match=rf"growd.toml:{line}: it is .*not in UTF-8; save it as UTF-8"):
         load(file, environ={})
@@ -366,20 +358,20 @@ SOUND = (
 )
 
 
-def warnings_of(file: Path, text: str) -> list[str]:
+def warnings_of(file, text):
     file.write_text(text if "[simulator]" in text else f"{text}\n[simulator]\n")
-    warnings: list[str] = []
+    warnings = []
     load(file, environ={}, checks=DEVICE_CHECKS, doubts=DOUBTS, warn=warnings.append)
     return warnings
 
 
-def test_a_doubtful_configuration_is_loaded_with_a_warning(file: Path, said: Said):
+def test_a_doubtful_configuration_is_loaded_with_a_warning(file, said):
     warnings = [warnings_of(file, text) for text in DOUBTED]
     said([warning for (warning,) in warnings])
     assert [warnings_of(file, text) for text in SOUND] == [[]] * len(SOUND)
 
 
-def test_relative_files_are_those_beside_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_relative_files_are_those_beside_the_configuration(tmp_path, monkeypatch):
     folder = tmp_path / "etc"
     folder.mkdir()
     (folder / "secret").write_text("x")

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path
@@ -16,13 +14,13 @@ SAMPLE, REFERENCE = sample(), reference()
 OF_ANY_SIZE = {"seed", "below", "above", "confirm_above"}
 
 
-def test_the_sample_changes_nothing(tmp_path: Path):
+def test_the_sample_changes_nothing(tmp_path):
     file = tmp_path / "growd.toml"
     file.write_text(SAMPLE)
     assert load(file) == Config()
 
 
-def test_the_uncommented_sample_has_the_defaults(tmp_path: Path):
+def test_the_uncommented_sample_has_the_defaults(tmp_path):
     # except lists that are empty by default: their entries are examples
     lines, is_default = [], True
     for line in SAMPLE.splitlines():

@@ -1,7 +1,5 @@
 """Changes of options in the text of a configuration."""
 
-from __future__ import annotations
-
 import tomllib
 
 import pytest
@@ -33,7 +31,7 @@ def test_present_options_are_replaced_and_missing_ones_added_with_all_comments_k
 
 
 @pytest.mark.parametrize("text", ["", "[http]\nport = 1", "[http]\nport = 1\n", "# [replication]\n"])
-def test_a_missing_section_is_added_at_the_end(text: str):
+def test_a_missing_section_is_added_at_the_end(text):
     changed = with_texts(text, "replication", {"url": "https://new.example"})
     assert changed.startswith(text)
     assert changed.endswith('\n[replication]\nurl = "https://new.example"\n')
@@ -49,7 +47,7 @@ def test_a_missing_section_is_added_at_the_end(text: str):
         '[replication]\n"url" = "x"\n',
     ],
 )
-def test_a_section_in_another_form_is_left_to_its_owner_with_the_lines_to_write(text: str):
+def test_a_section_in_another_form_is_left_to_its_owner_with_the_lines_to_write(text):
     with pytest.raises(ConfigError, match=r'set there by hand:\n  url = "https://new'):
         with_texts(text, "replication", {"url": "https://new.example"})
 

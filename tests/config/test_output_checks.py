@@ -1,7 +1,5 @@
 """What growd says of outputs that do not go together."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 
@@ -24,15 +22,15 @@ BROKER = '[mqtt]\nhost = "broker"\n'
 REAL = "[simulator]\nenabled = false\n"
 
 
-def loaded(tmp_path, text: str, sensors: str = AIR):
+def loaded(tmp_path, text, sensors=AIR):
     file = tmp_path / "growd.toml"
     file.write_text(sensors + text)
-    warnings: list[str] = []
+    warnings = []
     config = load(file, environ={}, doubts=DOUBTS, warn=warnings.append)
     return config, "\n".join(warnings)
 
 
-def refused(tmp_path, text: str, sensors: str = AIR) -> tuple[str, str]:
+def refused(tmp_path, text, sensors=AIR):
     """Where the faults are, and the sentences."""
     with pytest.raises(ConfigError) as caught:
         loaded(tmp_path, text, sensors)
@@ -50,8 +48,7 @@ def test_one_address_of_a_plain_device_is_one_relay_in_any_spelling(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("protocol", "topic"),
-    [("plain", "plug"), ("tasmota", "cmnd/plug/POWER1"), ("shelly_gen2", "plug/rpc")],
+    ("protocol", "topic"), [("plain", "plug"), ("tasmota", "cmnd/plug/POWER1"), ("shelly_gen2", "plug/rpc")]
 )
 def test_a_command_does_not_confirm_itself(tmp_path, protocol, topic):
     heater = HEATER.replace(

@@ -1,7 +1,5 @@
 """The file with one environment of a configuration reads as that environment, and has no logins."""
 
-from __future__ import annotations
-
 import pytest
 
 from growd.config import ChannelOptions, Config, Light, Output, Sensor, load

@@ -1,29 +1,22 @@
 """A client of the database server, and a fresh database for each test."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
 
-from support.couch_client import Client, client_of
-from support.database import DatabaseServer, EmbeddedProcess, embedded_server
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
+from support.couch_client import client_of
+from support.database import embedded_server
 
 
 @pytest.fixture
-async def couch(database_server: DatabaseServer) -> AsyncIterator[Client]:
+async def couch(database_server):
     """The server that the tests of design documents run against, embedded or not."""
     async with client_of(database_server.url, database_server.auth) as client:
         yield client
 
 
 @pytest.fixture
-async def database(couch: Client) -> AsyncIterator[str]:
+async def database(couch):
     """The path of a new database."""
     path = f"/test-{uuid4().hex}"
     assert (await couch("PUT", path)).status == 201
@@ -32,7 +25,7 @@ async def database(couch: Client) -> AsyncIterator[str]:
 
 
 @pytest.fixture(scope="session")
-def embedded(tmp_path_factory: pytest.TempPathFactory, database_server: DatabaseServer) -> Iterator[str]:
+def embedded(tmp_path_factory, database_server):
     """The address of an embedded server, also when the other tests run against a CouchDB."""
     if database_server.is_embedded:
         yield database_server.url
@@ -42,14 +35,14 @@ def embedded(tmp_path_factory: pytest.TempPathFactory, database_server: Database
 
 
 @pytest.fixture
-async def node(embedded: str) -> AsyncIterator[Client]:
+async def node(embedded):
     """A client of the embedded server."""
     async with client_of(embedded) as client:
         yield client
 
 
 @pytest.fixture
-async def store(node: Client) -> AsyncIterator[str]:
+async def store(node):
     """The path of a new database of the embedded server."""
     path = f"/test-{uuid4().hex}"
     assert (await node("PUT", path)).status == 201
@@ -58,7 +51,7 @@ async def store(node: Client) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[EmbeddedProcess]:
+def own_server(tmp_path):
     """An embedded server for one test alone, which may kill it."""
     with embedded_server(tmp_path) as process:
         yield process

@@ -4,8 +4,6 @@ The embedded database has no users and no partitions, so this runs against the C
 GROWD_TEST_COUCHDB_CLOUD or GROWD_TEST_COUCHDB names.
 """
 
-from __future__ import annotations
-
 import asyncio
 import configparser
 import json
@@ -15,7 +13,6 @@ import secrets
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,12 +23,9 @@ from growd.store.bootstrap import Databases
 from growd.store.database import Database
 from growd.store.points import PointMaker
 from growd.store.replication import ReplicationPace, Replicator
-from support.couch_client import COUCHDB_ADDRESS, Client, client_of
-from support.database import DatabaseServer, named_server
+from support.couch_client import COUCHDB_ADDRESS, client_of
+from support.database import named_server
 from support.running import in_tasks
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 CLOUD = Path(__file__).parents[2] / "couchdb" / "cloud"
 ADDRESS = os.environ.get("GROWD_TEST_COUCHDB_CLOUD") or os.environ.get(COUCHDB_ADDRESS)
@@ -41,7 +35,7 @@ needs_couchdb = pytest.mark.skipif(
 )
 
 
-def shell_blocks() -> list[str]:
+def shell_blocks():
     """The commands of the README in their order. The first block sets the reader's own names."""
     return re.findall(r"^```sh\n(.*?)^```$", (CLOUD / "README.md").read_text(), re.DOTALL | re.MULTILINE)
 
@@ -49,7 +43,7 @@ def shell_blocks() -> list[str]:
 class Shell:
     """A shell that runs the README's blocks with the names of this test."""
 
-    def __init__(self, server: DatabaseServer, folder: Path) -> None:
+    def __init__(self, server, folder):
         assert server.auth is not None
         tag = secrets.token_hex(4)
         self.own = {
@@ -66,10 +60,10 @@ class Shell:
         (folder / "admin.netrc").write_text(f"machine {host} login {user} password {password}\n")
         self._folder = folder
 
-    def databases(self) -> list[str]:
+    def databases(self):
         return [self.own["POINTS"], self.own["EVENTS"], self.own["RECIPES"]]
 
-    async def run(self, *blocks: str) -> str:
+    async def run(self, *blocks):
         """Their output. A command that fails fails the test."""
         script = "\n".join(self._with_own_names(block) for block in blocks)
         words = ["sh", "-euc", script]
@@ -79,21 +73,21 @@ class Shell:
         assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
-    def _with_own_names(self, block: str) -> str:
+    def _with_own_names(self, block):
         for name, value in self.own.items():
             block = re.sub(rf"^{name}=.*$", f"{name}={value}", block, flags=re.MULTILINE)
         return block
 
 
 @pytest.fixture
-async def cloud() -> AsyncIterator[Client]:
+async def cloud():
     server = named_server(ADDRESS or "")
     async with client_of(server.url, server.auth) as client:
         yield client
 
 
 @pytest.fixture
-async def shell(cloud: Client, tmp_path: Path) -> AsyncIterator[Shell]:
+async def shell(cloud, tmp_path):
     if shutil.which("curl") is None:
         pytest.skip("the README's commands need curl")
     shell = Shell(named_server(ADDRESS or ""), tmp_path)
@@ -104,19 +98,19 @@ async def shell(cloud: Client, tmp_path: Path) -> AsyncIterator[Shell]:
         await delete_account(cloud, account)
 
 
-async def delete_account(cloud: Client, name: str) -> None:
+async def delete_account(cloud, name):
     path = f"/_users/org.couchdb.user:{name}"
     answer = await cloud("GET", path)
     if answer.status == 200:
         await cloud("DELETE", path, rev=answer.json["_rev"])
 
 
-def block_with(words: str) -> str:
+def block_with(words):
     (found,) = [block for block in shell_blocks() if words in block]
     return found
 
 
-def points(device: str, *values: float, variable: str = "air_temperature") -> list[dict[str, Any]]:
+def points(device, *values, variable="air_temperature"):
     maker = PointMaker(device)
     made = [
         maker.make("environment_1", variable, value, 1_700_000_000.0 + at, is_desired=False)
@@ -125,12 +119,12 @@ def points(device: str, *values: float, variable: str = "air_temperature") -> li
     return [point.document() for point in made]
 
 
-def rows(printed: str) -> list[Any]:
-    return json.loads(printed)["rows"]  # type: ignore[no-any-return]
+def rows(printed):
+    return json.loads(printed)["rows"]
 
 
 @needs_couchdb
-async def test_every_command_of_the_readme_works(shell: Shell, cloud: Client):
+async def test_every_command_of_the_readme_works(shell, cloud):
     blocks = shell_blocks()
     assert len(blocks) == 13
     await shell.run(*blocks)
@@ -141,7 +135,7 @@ async def test_every_command_of_the_readme_works(shell: Shell, cloud: Client):
     await until_resharded(cloud, shell.own["RECIPES"])
 
 
-async def until_resharded(cloud: Client, database: str) -> None:
+async def until_resharded(cloud, database):
     """Deleting a database while a job splits it would log an error in the server."""
     async with asyncio.timeout(30):
         while True:
@@ -157,7 +151,7 @@ async def until_resharded(cloud: Client, database: str) -> None:
 SET_UP = ("ask()", "partitioned=true", "_security", "design/fleet.json", "users/device.json")
 
 
-async def set_up(shell: Shell) -> str:
+async def set_up(shell):
     """The shared layout with one device enrolled; the device's password."""
     start = [block_with("ask() {")] + [
         next(block for block in shell_blocks() if words in block) for words in SET_UP[1:]
@@ -167,7 +161,7 @@ async def set_up(shell: Shell) -> str:
 
 
 @needs_couchdb
-async def test_indexes_give_the_newest_of_a_device_and_of_all(shell: Shell, cloud: Client):
+async def test_indexes_give_the_newest_of_a_device_and_of_all(shell, cloud):
     await set_up(shell)
     device, other = shell.own["DEVICE"], PointMaker.new_device()
     made = [
@@ -196,7 +190,7 @@ async def test_indexes_give_the_newest_of_a_device_and_of_all(shell: Shell, clou
 
 
 @needs_couchdb
-async def test_the_account_of_a_device_writes_its_own_points_only(shell: Shell, cloud: Client):
+async def test_the_account_of_a_device_writes_its_own_points_only(shell, cloud):
     password = await set_up(shell)
     device, database = shell.own["DEVICE"], f"/{shell.own['POINTS']}"
     own, foreign = points(device, 1, 2), points(PointMaker.new_device(), 3)
@@ -219,7 +213,7 @@ async def test_the_account_of_a_device_writes_its_own_points_only(shell: Shell, 
 
 
 @pytest.fixture
-async def here(database: str, database_server: DatabaseServer, tmp_path: Path) -> AsyncIterator[Database]:
+async def here(database, database_server, tmp_path):
     """The device's own database server, with an empty database for points."""
     here = Database(
         files=CLOUD.parent,
@@ -234,7 +228,7 @@ async def here(database: str, database_server: DatabaseServer, tmp_path: Path) -
 
 
 @needs_couchdb
-async def test_an_enrolled_device_replicates_into_its_partition(shell: Shell, cloud: Client, here: Database):
+async def test_an_enrolled_device_replicates_into_its_partition(shell, cloud, here):
     password = await set_up(shell)
     device = shell.own["DEVICE"]
     await here.couch.bulk_docs(here.names.points, points(device, *range(20)))
@@ -257,7 +251,7 @@ async def test_an_enrolled_device_replicates_into_its_partition(shell: Shell, cl
     assert (status.state, status.refused) == ("running", 0)
 
 
-async def until_lag(replication: Replicator, lag: int) -> None:
+async def until_lag(replication, lag):
     async with asyncio.timeout(45):
         while True:
             (status,) = replication.statuses()
@@ -267,7 +261,7 @@ async def until_lag(replication: Replicator, lag: int) -> None:
 
 
 @needs_couchdb
-async def test_a_reader_cannot_write(shell: Shell, cloud: Client):
+async def test_a_reader_cannot_write(shell, cloud):
     await set_up(shell)
     await shell.run(block_with("ask() {"), "PASSWORD=pass", block_with("users/reader.json"))
     database = f"/{shell.own['POINTS']}"
@@ -288,7 +282,7 @@ def test_files_are_valid_and_named_in_the_readme():
 
 
 @pytest.mark.parametrize("design", ["device", "fleet"])
-async def test_the_views_have_measured_and_desired_points_only(couch: Client, database: str, design: str):
+async def test_the_views_have_measured_and_desired_points_only(couch, database, design):
     document = json.loads((CLOUD / "design" / f"{design}.json").read_text(encoding="utf-8"))
     document.pop("options", None)  # this database is not partitioned
     assert (await couch("PUT", f"{database}/_design/growd", document)).status == 201

@@ -1,23 +1,17 @@
 """Apache CouchDB replicates the embedded database: the move of docs/couchdb.md, and continuously."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
 
 from support.checkout import ROOT
-from support.couch_client import COUCHDB_ADDRESS, Client, client_of
+from support.couch_client import COUCHDB_ADDRESS, client_of
 from support.database import named_server
 from support.waiting import until_found
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 pytestmark = [
     pytest.mark.skipif(COUCHDB_ADDRESS not in os.environ, reason="GROWD_TEST_COUCHDB names no CouchDB"),
@@ -28,14 +22,14 @@ DIRECTIONS = pytest.mark.parametrize("is_back", [False, True], ids=["to_couchdb"
 
 
 @pytest.fixture
-async def real() -> AsyncIterator[Client]:
+async def real():
     server = named_server(os.environ[COUCHDB_ADDRESS])
     async with client_of(server.url, server.auth) as client:
         yield client
 
 
 @pytest.fixture
-async def name(node: Client, real: Client) -> AsyncIterator[str]:
+async def name(node, real):
     """The beginning of the names of databases, which are deleted at both ends."""
     prefix = f"test-{uuid4().hex}-"
     yield prefix
@@ -45,7 +39,7 @@ async def name(node: Client, real: Client) -> AsyncIterator[str]:
                 await client("DELETE", f"/{database}")
 
 
-async def fill(client: Client, database: str) -> None:
+async def fill(client, database):
     """Three documents, one of them with a photo, and a design document."""
     assert (await client("PUT", database)).status == 201
     docs = [{"_id": "a", "n": 1}, {"_id": "b", "n": 2}, {"_id": "_design/own"}]
@@ -54,12 +48,12 @@ async def fill(client: Client, database: str) -> None:
     assert (await client("PUT", f"{database}/photo/1", PNG, headers=headers)).status == 201
 
 
-async def has(client: Client, database: str, *ids: str) -> bool:
+async def has(client, database, *ids):
     rows = (await client("GET", f"{database}/_all_docs")).json.get("rows", [])
     return [row["id"] for row in rows] == [*ids]
 
 
-def documented_move(name: str, embedded: str, *, is_back: bool) -> tuple[str, list[str]]:
+def documented_move(name, embedded, *, is_back):
     """The commands of docs/couchdb.md for two databases with other names, and these names."""
     text = (ROOT / "docs/couchdb.md").read_text()
     (block,) = [each for each in re.findall(r"(?s)```sh\n(.*?)```", text) if "_replicate" in each]
@@ -73,7 +67,7 @@ def documented_move(name: str, embedded: str, *, is_back: bool) -> tuple[str, li
     return re.sub("old=(.*) new=", "new=\\1 old=", block) if is_back else block, databases
 
 
-async def run(commands: str) -> list[Any]:
+async def run(commands):
     process = await asyncio.create_subprocess_exec(
         "bash", "-c", commands, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
@@ -83,9 +77,7 @@ async def run(commands: str) -> list[Any]:
 
 
 @DIRECTIONS
-async def test_the_documented_move_copies_everything_once(
-    node: Client, real: Client, embedded: str, name: str, *, is_back: bool
-) -> None:
+async def test_the_documented_move_copies_everything_once(node, real, embedded, name, *, is_back):
     commands, databases = documented_move(name, embedded, is_back=is_back)
     source, target = (real, node) if is_back else (node, real)
     for database in databases:
@@ -102,9 +94,7 @@ async def test_the_documented_move_copies_everything_once(
 
 
 @DIRECTIONS
-async def test_it_replicates_continuously_and_writes_checkpoints(
-    node: Client, real: Client, name: str, *, is_back: bool
-) -> None:
+async def test_it_replicates_continuously_and_writes_checkpoints(node, real, name, *, is_back):
     source, target = (real, node) if is_back else (node, real)
     server = named_server(os.environ[COUCHDB_ADDRESS])
     inside = server.url.replace("://", f"://{':'.join(server.auth or ())}@")
@@ -119,13 +109,13 @@ async def test_it_replicates_continuously_and_writes_checkpoints(
     path = f"/_replicator/{name}job"
     rev = (await real("PUT", path, job)).json["rev"]
 
-    async def checkpoint() -> Any:
+    async def checkpoint():
         """The position, once all that was written is behind it."""
         seen = (await real("GET", f"/_scheduler/docs{path}")).json
         assert seen.get("error_count", 0) == 0, seen
         return (seen.get("info") or {}).get("checkpointed_source_seq")
 
-    async def is_behind() -> bool:
+    async def is_behind():
         newest = (await source("GET", here)).json["update_seq"]
         return str(await checkpoint()).partition("-")[0] == str(newest).partition("-")[0]
 

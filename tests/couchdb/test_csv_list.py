@@ -1,18 +1,12 @@
 """CSV from the list function `csv`: RFC 4180 bytes, the same from every server."""
 
-from __future__ import annotations
-
 import csv
 import io
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from growd.variables import VARIABLES
 from support.couch_client import install_design, reduces
-
-if TYPE_CHECKING:
-    from support.couch_client import Answer, Client
 
 LIST = "_design/svc/_list/csv"
 HEAD = b"timestamp,variable,value\r\n"
@@ -25,7 +19,7 @@ LATE = b"1002,air_carbon_dioxide,401.25\r\n"
 BRIGHT = b"1003,light_illuminance,7990.5\r\n"
 
 
-def point(identifier: str, variable: str, timestamp: float, value: object, **fields: Any) -> dict[str, Any]:
+def point(identifier, variable, timestamp, value, **fields):
     plain = {"environment": "chamber", "is_desired": False, "is_manual": False}
     return plain | {"_id": identifier, "variable": variable, "timestamp": timestamp, "value": value} | fields
 
@@ -41,17 +35,17 @@ POINTS = [
 
 
 @pytest.fixture(params=reduces(), ids=lambda builtin: "_last" if builtin else "js")
-async def points(request: pytest.FixtureRequest, couch: Client, database: str) -> str:
+async def points(request, couch, database):
     await install_design(couch, database, "environmental_data_point", has_last=request.param)
     await couch("POST", f"{database}/_bulk_docs", {"docs": POINTS})
     return database
 
 
-async def export(couch: Client, points: str, view: str = "by_variable", **query: Any) -> Answer:
+async def export(couch, points, view="by_variable", **query):
     return await couch("GET", f"{points}/{LIST}/{view}", **query)
 
 
-async def test_the_request_of_the_specification(couch: Client, points: str) -> None:
+async def test_the_request_of_the_specification(couch, points):
     answer = await export(
         couch, points, group_level=4, startkey=["chamber", "measured"], endkey=["chamber", "measured", {}]
     )
@@ -84,13 +78,11 @@ async def test_the_request_of_the_specification(couch: Client, points: str) -> N
         ("by_variable", {"group_level": 4, "startkey": ["x"], "endkey": ["x", {}]}, b""),
     ],
 )
-async def test_a_query_chooses_rows(
-    couch: Client, points: str, view: str, query: dict[str, Any], rows: bytes
-) -> None:
+async def test_a_query_chooses_rows(couch, points, view, query, rows):
     assert (await export(couch, points, view, **query)).body == HEAD + rows
 
 
-async def test_cols_picks_the_columns_and_an_unknown_one_is_empty(couch: Client, points: str) -> None:
+async def test_cols_picks_the_columns_and_an_unknown_one_is_empty(couch, points):
     answer = await export(
         couch, points, cols=["_id", "nope", "is_desired", "toString", "value"], group_level=4, limit=1
     )
@@ -115,7 +107,7 @@ MADE = [
 ]
 
 
-async def test_columns_made_from_a_point(couch: Client, points: str) -> None:
+async def test_columns_made_from_a_point(couch, points):
     docs = [point(f"made{n:02}", "x", 0, 1) | fields for n, (fields, _) in enumerate(MADE)]
     await couch("POST", f"{points}/_bulk_docs", {"docs": docs})
     cols = ["_id", "time", "environment", "category", "unit", "quality"]
@@ -124,7 +116,7 @@ async def test_columns_made_from_a_point(couch: Client, points: str) -> None:
     assert sorted(lines) == [f"made{n:02},{cells}" for n, (_, cells) in enumerate(MADE)]
 
 
-async def test_each_variable_has_its_unit(couch: Client, points: str) -> None:
+async def test_each_variable_has_its_unit(couch, points):
     docs = [point(f"unit-{name}", name, 1, 1) for name in VARIABLES]
     await couch("POST", f"{points}/_bulk_docs", {"docs": docs})
     answer = await export(couch, points, reduce=False, cols=["_id", "unit"])
@@ -133,7 +125,7 @@ async def test_each_variable_has_its_unit(couch: Client, points: str) -> None:
 
 
 @pytest.mark.parametrize("cols", ["[1", "7", '"value"', "[]", "[1]", '{"a": 1}', ""])
-async def test_malformed_cols_is_a_bad_request(couch: Client, points: str, cols: str) -> None:
+async def test_malformed_cols_is_a_bad_request(couch, points, cols):
     answer = await export(couch, points, group_level=4, cols=cols)
     assert answer.status == 400
     assert answer.headers["Content-Type"] == "application/json"
@@ -168,7 +160,7 @@ AWKWARD = [
 ]
 
 
-async def test_every_kind_of_cell(couch: Client, points: str) -> None:
+async def test_every_kind_of_cell(couch, points):
     docs = [point(f"x{n}", "x", n, value) for n, (value, _) in enumerate(AWKWARD)]
     await couch("POST", f"{points}/_bulk_docs", {"docs": docs})
     key = ["chamber", "measured", "x"]
@@ -179,7 +171,7 @@ async def test_every_kind_of_cell(couch: Client, points: str) -> None:
     assert answer.body.decode() == "timestamp,value\r\n" + expected
 
 
-async def test_a_thousand_rows_arrive_whole_and_in_order(couch: Client, points: str) -> None:
+async def test_a_thousand_rows_arrive_whole_and_in_order(couch, points):
     docs = [point(f"t{n:05}", "air_temperature", 5000 + n, n / 4) for n in range(1000)]
     await couch("POST", f"{points}/_bulk_docs", {"docs": docs})
     key = ["chamber", "measured", "air_temperature"]

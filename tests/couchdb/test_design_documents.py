@@ -1,19 +1,13 @@
 """Only the owner writes design documents of the embedded server, whose functions run inside it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from support.couch_client import Client, client_of
-from support.database import EmbeddedProcess, embedded_server
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+from support.couch_client import client_of
+from support.database import embedded_server
 
 ATTACK = {"views": {"run": {"map": "function (doc) { emit(isArray.constructor('return process')().pid); }"}}}
 OWN = {"views": {"all": {"map": "function (doc) { emit(doc._id); }"}}}
@@ -27,7 +21,7 @@ MULTIPART = b'--q\r\nContent-Type: application/json\r\n\r\n{"_id": "_design/x", 
 FORM = {"Content-Type": "multipart/related; boundary=q"}
 
 
-def index_of(fields: Any, *, view: str = "i", **more: Any) -> dict[str, Any]:
+def index_of(fields, *, view="i", **more):
     """An index of `a`, defined by `fields`, with `more` in its map."""
     options = {} if fields is None else {"def": {"fields": fields}}
     return {
@@ -37,7 +31,7 @@ def index_of(fields: Any, *, view: str = "i", **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedProcess]:
+def guarded(tmp_path_factory):
     """An embedded server as growd starts it."""
     folder = tmp_path_factory.mktemp("guarded")
     with embedded_server(folder, client_design_documents=False) as process:
@@ -45,13 +39,13 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedProces
 
 
 @pytest.fixture
-async def stranger(guarded: EmbeddedProcess) -> AsyncIterator[Client]:
+async def stranger(guarded):
     async with client_of(guarded.url) as client:
         yield client
 
 
 @pytest.fixture
-async def database(guarded: EmbeddedProcess, stranger: Client) -> str:
+async def database(guarded, stranger):
     """A database with a document and growd's own design document."""
     path = f"/test-{uuid4().hex}"
     assert (await stranger("PUT", path)).status == 201
@@ -61,7 +55,7 @@ async def database(guarded: EmbeddedProcess, stranger: Client) -> str:
     return path
 
 
-async def designs(client: Client, database: str) -> list[str]:
+async def designs(client, database):
     return [row["id"] for row in (await client("GET", f"{database}/_design_docs")).json["rows"]]
 
 
@@ -97,8 +91,8 @@ async def designs(client: Client, database: str) -> list[str]:
     ],
 )
 async def test_a_client_cannot_write_one(  # noqa: PLR0917  the parts of a request
-    stranger: Client, database: str, method: str, path: str, body: Any, headers: dict[str, str]
-) -> None:
+    stranger, database, method, path, body, headers
+):
     rev = (await stranger("GET", f"{database}/_design/svc")).json["_rev"]
     answer = await stranger(method, database + path.format(rev=rev), body, headers=headers)
     assert (answer.status, answer.json["error"]) == (403, "forbidden")
@@ -108,9 +102,7 @@ async def test_a_client_cannot_write_one(  # noqa: PLR0917  the parts of a reque
 
 
 @pytest.mark.parametrize("new_edits", ["true", "false"])
-async def test_of_many_documents_only_the_design_documents_are_refused(
-    stranger: Client, database: str, new_edits: str
-) -> None:
+async def test_of_many_documents_only_the_design_documents_are_refused(stranger, database, new_edits):
     docs = [
         {**ATTACK, "_id": "_design/x", "_rev": "1-a"},
         {"_id": "_design/svc", "_rev": "9-f", "_deleted": True},
@@ -129,9 +121,7 @@ async def test_of_many_documents_only_the_design_documents_are_refused(
     assert await designs(stranger, database) == ["_design/svc"]
 
 
-async def test_a_replication_copies_none(
-    stranger: Client, database: str, own_server: EmbeddedProcess
-) -> None:
+async def test_a_replication_copies_none(stranger, database, own_server):
     async with client_of(own_server.url) as far:
         await far("PUT", "/far")
         await far("PUT", "/far/_design/x", ATTACK)
@@ -143,14 +133,14 @@ async def test_a_replication_copies_none(
     assert await designs(stranger, database) == ["_design/svc"]
 
 
-async def test_a_valid_index_can_be_put_and_deleted(stranger: Client, database: str) -> None:
+async def test_a_valid_index_can_be_put_and_deleted(stranger, database):
     made = await stranger("PUT", f"{database}/_design/i", INDEX)
     assert made.status == 201
     assert (await stranger("POST", f"{database}/_find", {"selector": {"a": 1}})).status == 200
     assert (await stranger("DELETE", f"{database}/_design/i?rev={made.json['rev']}")).status == 200
 
 
-async def test_an_index_without_functions_can_be_created_and_deleted(stranger: Client, database: str) -> None:
+async def test_an_index_without_functions_can_be_created_and_deleted(stranger, database):
     made = await stranger(
         "POST", f"{database}/_index", {"index": {"fields": ["n"]}, "ddoc": "i", "name": "n"}
     )
@@ -162,10 +152,10 @@ async def test_an_index_without_functions_can_be_created_and_deleted(stranger: C
 
 
 @pytest.mark.parametrize("end", ["source", "target"])
-async def test_a_replication_follows_no_redirect(stranger: Client, database: str, end: str) -> None:
-    asked: list[str] = []
+async def test_a_replication_follows_no_redirect(stranger, database, end):
+    asked = []
 
-    async def redirect(request: web.Request) -> web.Response:
+    async def redirect(request):
         asked.append(request.method)
         inside = request.path_qs.replace("/far", "/_replicator", 1)
         return web.Response(status=307, headers={"Location": stranger.url + inside})
@@ -180,16 +170,14 @@ async def test_a_replication_follows_no_redirect(stranger: Client, database: str
     assert "name the address it leads to" in answer.json["reason"]
 
 
-async def test_a_regular_expression_that_backtracks_without_end_is_answered(
-    stranger: Client, database: str
-) -> None:
+async def test_a_regular_expression_that_backtracks_without_end_is_answered(stranger, database):
     assert (await stranger("PUT", f"{database}/long", {"text": "a" * 42 + "!"})).status == 201
     answer = await stranger("POST", f"{database}/_find", {"selector": {"text": {"$regex": "^(a+)+$"}}})
     assert answer.json["docs"] == []
 
 
 @pytest.mark.parametrize("start", ["isArray", "doc.constructor", "emit"])
-async def test_functions_cannot_reach_the_process(own_server: EmbeddedProcess, start: str) -> None:
+async def test_functions_cannot_reach_the_process(own_server, start):
     escape = f"function (doc) {{ emit({start}.constructor('return typeof process')()); }}"
     async with client_of(own_server.url) as client:
         await client("PUT", "/db")

@@ -1,16 +1,9 @@
 """The design document of `environmental_event`: commands, qualities and events."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import pytest
 
 from growd.store.points import PointMaker
 from support.couch_client import install_design, reduces
-
-if TYPE_CHECKING:
-    from support.couch_client import Client
 
 DESIGN = "_design/svc"
 MAKER = PointMaker("0123456789ab")
@@ -24,7 +17,7 @@ EVENTS = [
 
 
 @pytest.fixture(params=reduces(), ids=lambda builtin: "_last" if builtin else "js")
-async def events(request: pytest.FixtureRequest, couch: Client, database: str) -> str:
+async def events(request, couch, database):
     await install_design(couch, database, "environmental_event", has_last=request.param)
     documents = [event.document() for event in EVENTS]
     answer = await couch("POST", f"{database}/_bulk_docs", {"docs": documents})
@@ -32,12 +25,12 @@ async def events(request: pytest.FixtureRequest, couch: Client, database: str) -
     return database
 
 
-def key(number: int) -> list[Any]:
+def key(number):
     event = EVENTS[number]
     return [event.environment, event.category, event.variable, event.timestamp]
 
 
-async def test_by_variable_is_keyed_by_environment_category_variable_and_time(couch: Client, events: str):
+async def test_by_variable_is_keyed_by_environment_category_variable_and_time(couch, events):
     answer = await couch("GET", f"{events}/{DESIGN}/_view/by_variable", reduce=False)
     assert [row["key"] for row in answer.json["rows"]] == [key(number) for number in (0, 1, 3, 2, 4)]
     assert answer.json["rows"][0]["value"].items() >= EVENTS[0].document().items()
@@ -45,13 +38,13 @@ async def test_by_variable_is_keyed_by_environment_category_variable_and_time(co
     assert [row["value"]["timestamp"] for row in newest.json["rows"]] == [2, 4, 3, 5]
 
 
-async def test_by_timestamp_is_keyed_by_environment_and_time(couch: Client, events: str):
+async def test_by_timestamp_is_keyed_by_environment_and_time(couch, events):
     answer = await couch("GET", f"{events}/{DESIGN}/_view/by_timestamp", startkey=["chamber", 2])
     keys = [["chamber", 2], ["chamber", 3], ["chamber", 4], ["other", 5]]
     assert [row["key"] for row in answer.json["rows"]] == keys
 
 
-async def test_csv_leaves_unit_and_quality_to_measured_values(couch: Client, events: str):
+async def test_csv_leaves_unit_and_quality_to_measured_values(couch, events):
     answer = await couch(
         "GET",
         f"{events}/{DESIGN}/_list/csv/by_variable",
@@ -66,14 +59,14 @@ async def test_csv_leaves_unit_and_quality_to_measured_values(couch: Client, eve
     )
 
 
-async def test_the_filter_passes_the_requested_variables(couch: Client, events: str):
+async def test_the_filter_passes_the_requested_variables(couch, events):
     for asked, expected in (({}, {0, 1, 2, 3, 4}), ({"category": "event", "environment": "other"}, {4})):
         answer = await couch("GET", f"{events}/_changes", filter="svc/by_variable", **asked)
         assert {row["id"] for row in answer.json["results"]} == {EVENTS[number].id for number in expected}
 
 
 @pytest.mark.parametrize("category", ["measured", "desired", "", None, 7])
-async def test_measured_and_desired_points_are_refused(couch: Client, events: str, category: object):
+async def test_measured_and_desired_points_are_refused(couch, events, category):
     document = EVENTS[0].document() | {"_id": "new", "category": category}
     answer = await couch("PUT", f"{events}/new", document)
     assert (answer.status, answer.json["reason"].partition(",")[0]) == (

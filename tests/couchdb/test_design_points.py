@@ -1,9 +1,6 @@
 """The design document of `environmental_data_point`: views, filter, validation."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,14 +8,11 @@ from growd.store.encoding import point_from_json, point_to_json
 from growd.store.points import PointMaker
 from support.couch_client import FILES, install_design, reduces
 
-if TYPE_CHECKING:
-    from support.couch_client import Client
-
 FOLDER = "environmental_data_point"
 VIEW = "_design/svc/_view"
 
 
-def point(identifier: str, variable: str, timestamp: float, **fields: Any) -> dict[str, Any]:
+def point(identifier, variable, timestamp, **fields):
     return {
         "_id": identifier,
         "environment": "chamber",
@@ -40,16 +34,14 @@ POINTS = [
 
 
 @pytest.fixture(params=reduces(), ids=lambda builtin: "_last" if builtin else "js")
-async def points(request: pytest.FixtureRequest, couch: Client, database: str) -> str:
+async def points(request, couch, database):
     await install_design(couch, database, FOLDER, has_last=request.param)
     answer = await couch("POST", f"{database}/_bulk_docs", {"docs": POINTS})
     assert [outcome["id"] for outcome in answer.json if outcome.get("ok")] == [p["_id"] for p in POINTS]
     return database
 
 
-async def test_by_variable_is_keyed_by_environment_category_variable_and_time(
-    couch: Client, points: str
-) -> None:
+async def test_by_variable_is_keyed_by_environment_category_variable_and_time(couch, points):
     answer = await couch(
         "GET", f"{points}/{VIEW}/by_variable", reduce=False, startkey=["chamber"], endkey=["chamber", {}]
     )
@@ -61,7 +53,7 @@ async def test_by_variable_is_keyed_by_environment_category_variable_and_time(
     ]
 
 
-async def test_the_value_of_a_row_is_the_whole_point(couch: Client, points: str) -> None:
+async def test_the_value_of_a_row_is_the_whole_point(couch, points):
     answer = await couch(
         "GET", f"{points}/{VIEW}/by_timestamp", startkey=["chamber", 10.5], endkey=["chamber", 10.5]
     )
@@ -71,9 +63,7 @@ async def test_the_value_of_a_row_is_the_whole_point(couch: Client, points: str)
 
 
 @pytest.mark.parametrize("descending", [False, True])
-async def test_by_variable_reduces_to_the_newest_point_of_each_variable(
-    couch: Client, points: str, *, descending: bool
-) -> None:
+async def test_by_variable_reduces_to_the_newest_point_of_each_variable(couch, points, *, descending):
     answer = await couch("GET", f"{points}/{VIEW}/by_variable", group_level=3, descending=descending)
     newest = {tuple(row["key"]): row["value"]["_id"] for row in answer.json["rows"]}
     assert newest == {
@@ -84,7 +74,7 @@ async def test_by_variable_reduces_to_the_newest_point_of_each_variable(
     }
 
 
-async def test_of_two_points_with_one_time_the_later_id_is_the_newest(couch: Client, points: str) -> None:
+async def test_of_two_points_with_one_time_the_later_id_is_the_newest(couch, points):
     twins = [point(name, "air_carbon_dioxide", 20.25) for name in ("co2-3", "co2-0")]
     await couch("POST", f"{points}/_bulk_docs", {"docs": twins})
     answer = await couch(
@@ -96,7 +86,7 @@ async def test_of_two_points_with_one_time_the_later_id_is_the_newest(couch: Cli
     assert [row["value"]["_id"] for row in answer.json["rows"]] == ["co2-3"]
 
 
-async def test_many_points_reduce_to_the_newest(couch: Client, points: str) -> None:
+async def test_many_points_reduce_to_the_newest(couch, points):
     # enough rows for a rereduce
     many = [point(f"many-{n:04}", "air_temperature", n) for n in range(1500)]
     await couch("POST", f"{points}/_bulk_docs", {"docs": many})
@@ -109,7 +99,7 @@ async def test_many_points_reduce_to_the_newest(couch: Client, points: str) -> N
     assert answer.json["rows"][0]["value"]["_id"] == "many-1499"
 
 
-async def test_by_timestamp_is_keyed_by_environment_and_time(couch: Client, points: str) -> None:
+async def test_by_timestamp_is_keyed_by_environment_and_time(couch, points):
     # the request of a control panel: newest first
     answer = await couch(
         "GET",
@@ -122,14 +112,14 @@ async def test_by_timestamp_is_keyed_by_environment_and_time(couch: Client, poin
     assert [row["key"][1] for row in answer.json["rows"]] == [20.25, 15, 12]
 
 
-async def test_all_vars_has_the_rows_of_by_variable(couch: Client, points: str) -> None:
+async def test_all_vars_has_the_rows_of_by_variable(couch, points):
     mapped = await couch("GET", f"{points}/{VIEW}/all_vars")
     by_variable = await couch("GET", f"{points}/{VIEW}/by_variable", reduce=False)
     assert mapped.json["rows"] == by_variable.json["rows"]
     assert len(mapped.json["rows"]) == 5
 
 
-def test_all_vars_shares_the_index_of_by_variable() -> None:
+def test_all_vars_shares_the_index_of_by_variable():
     # CouchDB keeps one index for views with exactly the same map function
     views = FILES / "design" / FOLDER / "views"
     assert (views / "all_vars/map.js").read_bytes() == (views / "by_variable/map.js").read_bytes()
@@ -146,15 +136,13 @@ def test_all_vars_shares_the_index_of_by_variable() -> None:
         ({"category": "none such"}, set()),
     ],
 )
-async def test_the_filter_passes_the_requested_variables(
-    couch: Client, points: str, asked: dict[str, Any], expected: set[str]
-) -> None:
+async def test_the_filter_passes_the_requested_variables(couch, points, asked, expected):
     answer = await couch("GET", f"{points}/_changes", filter="svc/by_variable", **asked)
     assert {row["id"] for row in answer.json["results"]} == expected
 
 
 @pytest.mark.parametrize("value", [None, 0, -3.5, "recipe", "", True, False])
-async def test_a_value_may_be_any_scalar(couch: Client, points: str, value: object) -> None:
+async def test_a_value_may_be_any_scalar(couch, points, value):
     answer = await couch("POST", points, point("new", "x", 1, value=value, unit="lux", extra={"a": [1]}))
     assert answer.status == 201, answer.json
 
@@ -171,15 +159,13 @@ async def test_a_value_may_be_any_scalar(couch: Client, points: str, value: obje
         ({"timestamp": "now"}, 'timestamp must be a number, UNIX time in seconds, not "now"'),
     ],
 )
-async def test_the_error_for_a_malformed_point_names_the_field(
-    couch: Client, points: str, change: dict[str, Any], sentence: str
-) -> None:
+async def test_the_error_for_a_malformed_point_names_the_field(couch, points, change, sentence):
     answer = await couch("PUT", f"{points}/new", point("new", "x", 1) | change)
     assert (answer.status, answer.json) == (403, {"error": "forbidden", "reason": sentence})
 
 
 @pytest.mark.parametrize("field", ["environment", "variable", "is_desired", "value", "timestamp"])
-async def test_a_point_without_a_field_is_refused(couch: Client, points: str, field: str) -> None:
+async def test_a_point_without_a_field_is_refused(couch, points, field):
     document = point("new", "x", 1)
     del document[field]
     answer = await couch("PUT", f"{points}/new", document)
@@ -188,7 +174,7 @@ async def test_a_point_without_a_field_is_refused(couch: Client, points: str, fi
     assert answer.json["reason"].endswith("it is missing")
 
 
-async def test_a_refused_point_does_not_stop_others(couch: Client, points: str) -> None:
+async def test_a_refused_point_does_not_stop_others(couch, points):
     docs = [point("first", "x", 1), point("bad", "x", 1, value=[]), point("last", "x", 1)]
     answer = await couch("POST", f"{points}/_bulk_docs", {"docs": docs})
     assert [(outcome["id"], outcome.get("error")) for outcome in answer.json] == [
@@ -198,14 +184,14 @@ async def test_a_refused_point_does_not_stop_others(couch: Client, points: str) 
     ]
 
 
-async def test_a_point_can_be_deleted(couch: Client, points: str) -> None:
+async def test_a_point_can_be_deleted(couch, points):
     rev = (await couch("GET", f"{points}/co2-1")).json["_rev"]
     answer = await couch("DELETE", f"{points}/co2-1", rev=rev)
     assert answer.status == 200
     assert (await couch("GET", f"{points}/co2-1")).status == 404
 
 
-async def test_a_point_that_is_neither_measured_nor_desired_is_refused(couch: Client, points: str) -> None:
+async def test_a_point_that_is_neither_measured_nor_desired_is_refused(couch, points):
     for category, status in (
         ("measured", 201),
         ("desired", 201),
@@ -219,8 +205,8 @@ async def test_a_point_that_is_neither_measured_nor_desired_is_refused(couch: Cl
 
 
 async def test_the_time_of_a_point_is_the_same_in_its_file_its_document_and_the_keys_of_views(
-    couch: Client, database: str
-) -> None:
+    couch, database
+):
     await install_design(couch, database, FOLDER)
     dice, maker = random.Random(1), PointMaker("0123456789ab")
     times = [1.79e9 + dice.random() * 1e6 for _ in range(200)]

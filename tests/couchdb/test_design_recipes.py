@@ -1,9 +1,6 @@
 """The design documents of `recipes` and `environment`, and the sample recipes."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,31 +13,24 @@ from support.couch_client import FILES, install_design
 from support.malformed_recipes import MALFORMED, SOUND, SPAN
 from support.recipe_strategies import mutated
 
-if TYPE_CHECKING:
-    from support.couch_client import Client
-
 SAMPLES = {file.stem: json.loads(file.read_text()) for file in sorted((FILES / "recipes").glob("*.json"))}
 FLEX, PHASED = SOUND[1], SOUND[3]
 
 
 @pytest.fixture
-async def recipes(couch: Client, database: str) -> str:
+async def recipes(couch, database):
     await install_design(couch, database, "recipes")
     return database
 
 
 @pytest.mark.parametrize("recipe", [*SOUND, FLEX | {"author": "x"}, {"format": "a later one", "anything": 1}])
-async def test_valid_recipes_and_those_of_unknown_formats_are_stored(
-    couch: Client, recipes: str, recipe: dict[str, Any]
-) -> None:
+async def test_valid_recipes_and_those_of_unknown_formats_are_stored(couch, recipes, recipe):
     assert (await couch("PUT", f"{recipes}/r", recipe)).status == 201
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("recipe", "pointer"), MALFORMED)
-async def test_the_error_for_a_malformed_recipe_names_the_place(
-    couch: Client, recipes: str, recipe: dict[str, Any], pointer: str
-) -> None:
+async def test_the_error_for_a_malformed_recipe_names_the_place(couch, recipes, recipe, pointer):
     answer = await couch("PUT", f"{recipes}/r", recipe)
     assert (answer.status, answer.json["error"]) == (403, "forbidden")
     assert answer.json["reason"].startswith(f"{pointer}: expected ")
@@ -64,15 +54,13 @@ async def test_the_error_for_a_malformed_recipe_names_the_place(
         ),
     ],
 )
-async def test_the_error_names_the_expected_and_the_given_value(
-    couch: Client, recipes: str, recipe: dict[str, Any], reason: str
-) -> None:
+async def test_the_error_names_the_expected_and_the_given_value(couch, recipes, recipe, reason):
     answer = await couch("PUT", f"{recipes}/r", recipe)
     assert answer.json == {"error": "forbidden", "reason": reason}
 
 
 @pytest.fixture(scope="module")
-def made() -> list[Any]:
+def made():
     """Valid recipes, and many that were damaged.
 
     This may take longer than the idle timeout of a server's connection. As a fixture of the module, it runs
@@ -83,9 +71,7 @@ def made() -> list[Any]:
     return sound + collected(mutated(older), 60) + collected(mutated(recipe_strategies.PHASED), 60)
 
 
-async def test_the_database_refuses_only_recipes_that_would_not_run(
-    couch: Client, recipes: str, made: list[Any]
-) -> None:
+async def test_the_database_refuses_only_recipes_that_would_not_run(couch, recipes, made):
     documents = [{**recipe, "_id": f"r{number}"} for number, recipe in enumerate(filter(is_json, made))]
     results = (await couch("POST", f"{recipes}/_bulk_docs", {"docs": documents})).json
     refused = {result["id"] for result in results if result.get("error") == "forbidden"}
@@ -94,26 +80,26 @@ async def test_the_database_refuses_only_recipes_that_would_not_run(
     assert [one["_id"] for one in documents if one["_id"] in refused and not errors(check(one))] == []
 
 
-async def test_ten_thousand_operations_are_stored(couch: Client, recipes: str) -> None:
+async def test_ten_thousand_operations_are_stored(couch, recipes):
     operations = [[second, "air_temperature", 20.5] for second in range(10_000)]
     answer = await couch("PUT", f"{recipes}/r", {"format": "simple", "operations": operations})
     assert answer.status == 201
 
 
-def collected(strategy: st.SearchStrategy[Any], number: int) -> list[Any]:
+def collected(strategy, number):
     """Examples for one request, because hypothesis cannot repeat a test with asynchronous fixtures."""
-    found: list[Any] = []
+    found = []
 
     @settings(max_examples=number)
     @given(strategy)
-    def collect(example: Any) -> None:
+    def collect(example):
         found.append(example)
 
     collect()
     return found
 
 
-def is_json(recipe: Any) -> bool:
+def is_json(recipe):
     """Whether every server can read it: valid characters, and numbers in the range of a float."""
     try:
         text = json.dumps(recipe, allow_nan=False, ensure_ascii=False)
@@ -123,20 +109,20 @@ def is_json(recipe: Any) -> bool:
     return "0" * 300 not in text
 
 
-async def test_design_documents_and_deletions_pass(couch: Client, recipes: str) -> None:
+async def test_design_documents_and_deletions_pass(couch, recipes):
     assert (await couch("PUT", f"{recipes}/_design/mine", {"views": {}})).status == 201
     rev = (await couch("PUT", f"{recipes}/r", FLEX)).json["rev"]
     assert (await couch("DELETE", f"{recipes}/r", rev=rev)).status == 200
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-async def test_the_sample_recipes_are_stored(couch: Client, recipes: str, name: str) -> None:
+async def test_the_sample_recipes_are_stored(couch, recipes, name):
     assert SAMPLES[name]["_id"] == name
     assert (await couch("PUT", f"{recipes}/{name}", SAMPLES[name])).status == 201
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_the_sample_recipes_fit_the_chamber(name: str) -> None:
+def test_the_sample_recipes_fit_the_chamber(name):
     """A lamp of 20 000 lux, CO2 and a climate, without a warning."""
     reach = {
         "light_illuminance": (0.0, 20_000.0),
@@ -154,7 +140,7 @@ def test_the_sample_recipes_fit_the_chamber(name: str) -> None:
     assert plan.set_points(plan.duration, midnight)["light_illuminance"] == 0
 
 
-async def test_an_environment_needs_only_its_name(couch: Client, database: str) -> None:
+async def test_an_environment_needs_only_its_name(couch, database):
     await install_design(couch, database, "environment")
     assert (await couch("PUT", f"{database}/a", {"name": "Chamber", "x": 1})).status == 201
     assert (await couch("PUT", f"{database}/b", {"x": 1})).status == 201

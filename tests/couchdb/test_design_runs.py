@@ -1,15 +1,8 @@
 """The design document of `recipe_run`: which documents it takes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import pytest
 
 from support.couch_client import install_design
-
-if TYPE_CHECKING:
-    from support.couch_client import Client
 
 OLD = {"environment": "environment_1", "recipe_id": "lettuce", "started": 5.0, "ended": None}
 NEW = OLD | {
@@ -22,15 +15,13 @@ NEW = OLD | {
 
 
 @pytest.fixture
-async def runs(couch: Client, database: str) -> str:
+async def runs(couch, database):
     await install_design(couch, database, "recipe_run")
     return database
 
 
 @pytest.mark.parametrize("document", [OLD, NEW])
-async def test_the_records_of_an_old_and_of_this_growd_are_stored(
-    couch: Client, runs: str, document: dict[str, Any]
-) -> None:
+async def test_the_records_of_an_old_and_of_this_growd_are_stored(couch, runs, document):
     assert (await couch("PUT", f"{runs}/r", document)).status == 201
 
 
@@ -45,8 +36,6 @@ async def test_the_records_of_an_old_and_of_this_growd_are_stored(
         ({"figures": 1}, "figures must be an object, not 1"),
     ],
 )
-async def test_another_document_is_refused_with_its_field(
-    couch: Client, runs: str, wrong: dict[str, Any], reason: str
-) -> None:
+async def test_another_document_is_refused_with_its_field(couch, runs, wrong, reason):
     answer = await couch("PUT", f"{runs}/r", NEW | wrong)
     assert (answer.status, answer.json["reason"]) == (403, reason)

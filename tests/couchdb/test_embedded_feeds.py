@@ -1,19 +1,12 @@
 """`_changes` of the embedded server in all its feeds."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.couch_client import client_of
 from support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from support.couch_client import Client
-    from support.database import EmbeddedProcess
 
 DESIGN = {
     "views": {"even": {"map": "function (doc) { if (doc.n % 2 === 0) { emit(doc.n); } }"}},
@@ -24,23 +17,23 @@ DESIGN = {
 }
 
 
-async def write(node: Client, database: str, *numbers: int) -> None:
+async def write(node, database, *numbers):
     docs = [{"_id": f"d{n}", "n": n} for n in numbers]
     assert (await node("POST", f"{database}/_bulk_docs", {"docs": docs})).status == 201
 
 
-def ids(results: list[dict[str, Any]]) -> list[str]:
+def ids(results):
     return [row["id"] for row in results]
 
 
 @pytest.fixture
-async def feed(node: Client, store: str) -> str:
+async def feed(node, store):
     await node("PUT", f"{store}/_design/d", DESIGN)
     await write(node, store, *range(4))
     return f"{store}/_changes"
 
 
-async def test_the_normal_feed_since_a_sequence(node: Client, feed: str) -> None:
+async def test_the_normal_feed_since_a_sequence(node, feed):
     first = (await node("GET", feed, limit=3)).json
     assert ids(first["results"]) == ["_design/d", "d0", "d1"]
     assert (first["last_seq"], first["pending"]) == (3, 2)
@@ -50,13 +43,13 @@ async def test_the_normal_feed_since_a_sequence(node: Client, feed: str) -> None
     assert (await node("GET", feed, since="now")).json["results"] == []
 
 
-async def test_a_long_feed_arrives_whole(node: Client, store: str) -> None:
+async def test_a_long_feed_arrives_whole(node, store):
     await write(node, store, *range(450))  # several pieces
     results = (await node("GET", f"{store}/_changes")).json["results"]
     assert ids(results) == [f"d{n}" for n in range(450)]
 
 
-async def test_descending(node: Client, feed: str) -> None:
+async def test_descending(node, feed):
     assert ids((await node("GET", feed, descending=True, limit=2)).json["results"]) == ["d3", "d2"]
 
 
@@ -70,21 +63,19 @@ async def test_descending(node: Client, feed: str) -> None:
         ({"filter": "d/above", "bound": "2"}, {}, ["d3"]),
     ],
 )
-async def test_filters(
-    node: Client, feed: str, query: dict[str, Any], body: dict[str, Any], expected: list[str]
-) -> None:
+async def test_filters(node, feed, query, body, expected):
     assert ids((await node("POST", feed, body, **query)).json["results"]) == expected
 
 
-async def test_doc_ids_in_the_query(node: Client, feed: str) -> None:
+async def test_doc_ids_in_the_query(node, feed):
     assert ids((await node("GET", feed, filter="_doc_ids", doc_ids=["d2"])).json["results"]) == ["d2"]
 
 
-async def test_long_polling_answers_at_once_if_there_are_changes(node: Client, feed: str) -> None:
+async def test_long_polling_answers_at_once_if_there_are_changes(node, feed):
     assert len((await node("GET", feed, feed="longpoll")).json["results"]) == 5
 
 
-async def test_long_polling_waits_for_the_next_change(node: Client, store: str, feed: str) -> None:
+async def test_long_polling_waits_for_the_next_change(node, store, feed):
     async with node.open("GET", feed, feed="longpoll", since="now", heartbeat=True) as response:
         assert await response.content.readline() == b'{"results":[\n'  # it waits
         await write(node, store, 9)
@@ -93,21 +84,19 @@ async def test_long_polling_waits_for_the_next_change(node: Client, store: str, 
     assert rest["last_seq"] == 6
 
 
-async def test_long_polling_ignores_changes_that_its_filter_leaves_out(
-    node: Client, store: str, feed: str
-) -> None:
+async def test_long_polling_ignores_changes_that_its_filter_leaves_out(node, store, feed):
     async with node.open("GET", feed, feed="longpoll", since="now", filter="d/above", bound="8") as response:
         await write(node, store, 7)
         await write(node, store, 9)
         assert ids(json.loads(await response.read())["results"]) == ["d9"]
 
 
-async def test_long_polling_ends_with_its_timeout(node: Client, feed: str) -> None:
+async def test_long_polling_ends_with_its_timeout(node, feed):
     answer = (await node("GET", feed, feed="longpoll", since="now", timeout=1)).json
     assert answer == {"results": [], "last_seq": 5, "pending": 0}
 
 
-async def test_the_continuous_feed_misses_no_write(node: Client, store: str) -> None:
+async def test_the_continuous_feed_misses_no_write(node, store):
     """Some writes come while the feed has read all changes and is about to sleep."""
     async with node.open("GET", f"{store}/_changes", feed="continuous", heartbeat=True) as response:
         for first in range(0, 200, 5):
@@ -118,26 +107,26 @@ async def test_the_continuous_feed_misses_no_write(node: Client, store: str) -> 
             assert {json.loads(line)["id"] for line in lines} == {f"d{number}" for number in numbers}
 
 
-async def test_the_continuous_feed_ends_with_its_limit_and_its_timeout(node: Client, feed: str) -> None:
+async def test_the_continuous_feed_ends_with_its_limit_and_its_timeout(node, feed):
     limited = (await node("GET", feed, feed="continuous", limit=2)).body.splitlines()
     assert [json.loads(line).get("id") for line in limited] == ["_design/d", "d0", None]
     timed = (await node("GET", feed, feed="continuous", since="now", timeout=1)).body
     assert json.loads(timed) == {"last_seq": 5, "pending": 0}
 
 
-async def test_heartbeats_come_while_a_filter_passes_nothing(node: Client, store: str, feed: str) -> None:
+async def test_heartbeats_come_while_a_filter_passes_nothing(node, store, feed):
     await write(node, store, *range(10, 110))
     async with node.open("GET", feed, filter="d/slow", heartbeat=1) as response:
         head = [await response.content.readline() for _ in range(3)]
     assert head == [b'{"results":[\n', b"\n", b"\n"]
 
 
-async def test_a_heartbeat_is_an_empty_line(node: Client, feed: str) -> None:
+async def test_a_heartbeat_is_an_empty_line(node, feed):
     async with node.open("GET", feed, feed="continuous", since="now", heartbeat=1) as response:
         assert await response.content.readline() == b"\n"
 
 
-async def test_events(node: Client, feed: str) -> None:
+async def test_events(node, feed):
     async with node.open("GET", feed, feed="eventsource", since=4) as response:
         assert response.headers["Content-Type"] == "text/event-stream"
         data = await response.content.readline()
@@ -145,13 +134,13 @@ async def test_events(node: Client, feed: str) -> None:
         assert await response.content.readline() == b"id: 5\n"
 
 
-async def test_deleting_the_database_ends_its_feeds(node: Client, store: str, feed: str) -> None:
+async def test_deleting_the_database_ends_its_feeds(node, store, feed):
     async with node.open("GET", feed, feed="continuous", since="now", heartbeat=True) as response:
         await node("DELETE", store)
         assert await response.content.readline() in {b'{"last_seq":5,"pending":0}\n', b""}
 
 
-async def test_a_feed_ends_when_its_client_disconnects(own_server: EmbeddedProcess) -> None:
+async def test_a_feed_ends_when_its_client_disconnects(own_server):
     async with client_of(own_server.url) as node:
         await node("PUT", "/db")
         for _ in range(30):

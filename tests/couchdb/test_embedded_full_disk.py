@@ -1,41 +1,33 @@
 """The embedded server on a full disk, simulated by a limit on the size of its files."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import resource
-from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 
 from support.couch_client import client_of
-from support.database import EmbeddedProcess, embedded_server
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.couch_client import Client
+from support.database import embedded_server
 
 DESIGN = {"views": {"by_text": {"map": "function (doc) { emit(doc.text, null); }"}}}
 VIEW = ("GET", "/db/_design/all/_view/by_text")
 FIND = ("POST", "/db/_find", {"selector": {"text": {"$gt": None}}, "limit": 1000})
 
 
-def limit_files(server: EmbeddedProcess, room: int) -> None:
+def limit_files(server, room):
     """Limit the files of the server to the log of the database `db` and `room` bytes."""
     size = max(path.stat().st_size for path in server.data.glob("db/*.log"))
     _, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (size + room, hard))
 
 
-def end_limit(server: EmbeddedProcess) -> None:
+def end_limit(server):
     _, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
 
 
-async def acknowledged_of(node: Client, ids: list[str]) -> set[str]:
+async def acknowledged_of(node, ids):
     """The documents of `ids` whose writes the server acknowledges."""
     found = set()
     for doc in ids:
@@ -45,9 +37,7 @@ async def acknowledged_of(node: Client, ids: list[str]) -> set[str]:
     return found
 
 
-async def test_writes_acknowledged_after_a_failed_one_are_stored(
-    own_server: EmbeddedProcess, tmp_path: Path
-) -> None:
+async def test_writes_acknowledged_after_a_failed_one_are_stored(own_server, tmp_path):
     async with client_of(own_server.url) as node:
         await node("PUT", "/db")
         before = await acknowledged_of(node, [f"before-{n}" for n in range(5)])
@@ -66,7 +56,7 @@ async def test_writes_acknowledged_after_a_failed_one_are_stored(
     assert status == 1  # it ended by itself, to open the database again
 
 
-async def test_a_database_that_could_not_be_opened_opens_once_the_disk_has_room(tmp_path: Path) -> None:
+async def test_a_database_that_could_not_be_opened_opens_once_the_disk_has_room(tmp_path):
     with embedded_server(tmp_path) as first:
         async with client_of(first.url) as node:
             await node("PUT", "/db")
@@ -89,8 +79,8 @@ async def test_a_database_that_could_not_be_opened_opens_once_the_disk_has_room(
 @pytest.mark.long
 @pytest.mark.parametrize(("question", "name"), [(VIEW, "rows"), (FIND, "docs")])
 async def test_an_index_that_cannot_be_written_answers_with_an_error_and_later_with_all_rows(
-    own_server: EmbeddedProcess, tmp_path: Path, question: tuple[str, ...], name: str
-) -> None:
+    own_server, tmp_path, question, name
+):
     async with client_of(own_server.url, own_server.owner) as node:
         await node("PUT", "/db")
         await node("PUT", "/db/_design/all", DESIGN)

@@ -1,12 +1,9 @@
 """The HTTP of the embedded server: it answers as CouchDB, and no request ends it."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import itertools
 import json
-from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 import aiohttp
@@ -16,24 +13,17 @@ from support.couch_client import client_of
 from support.database import embedded_server
 from support.raw_http import raw_client
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from support.couch_client import Client
-    from support.database import EmbeddedProcess
-
 TEXT = b"0123456789"
 
 
-async def put(node: Client, path: str, document: dict[str, Any]) -> str:
+async def put(node, path, document):
     answer = await node("PUT", path, document)
     assert answer.status == 201, answer.json
     return str(answer.json["rev"])
 
 
 @pytest.mark.parametrize("name", ["a/b", "a+b", "a$b", "a(b)", "a-b_c"])
-async def test_database_names_with_special_characters(node: Client, name: str) -> None:
+async def test_database_names_with_special_characters(node, name):
     path = "/" + quote(name, safe="")
     plain = "/ab"  # "a/b" without its slash
     for database in (path, plain):
@@ -48,12 +38,12 @@ async def test_database_names_with_special_characters(node: Client, name: str) -
 
 
 @pytest.mark.parametrize("name", ["Upper", "1st", "a.b", "..%2f..%2fetc", "a b", "%ff", "x" * 300])
-async def test_illegal_database_names_are_refused(node: Client, name: str) -> None:
+async def test_illegal_database_names_are_refused(node, name):
     answer = await node("PUT", "/" + name.replace(" ", "%20"))
     assert (answer.status, answer.json["error"]) == (400, "illegal_database_name")
 
 
-async def test_a_database_that_exists_and_one_that_does_not(node: Client, store: str) -> None:
+async def test_a_database_that_exists_and_one_that_does_not(node, store):
     assert (await node("PUT", store)).status == 412
     for method in ("GET", "DELETE"):
         answer = await node(method, "/none")
@@ -62,7 +52,7 @@ async def test_a_database_that_exists_and_one_that_does_not(node: Client, store:
     assert (await node("PUT", "/none/doc", {})).status == 404
 
 
-async def test_a_deleted_database_can_be_made_again_empty(node: Client, store: str) -> None:
+async def test_a_deleted_database_can_be_made_again_empty(node, store):
     await put(node, f"{store}/doc", {})
     assert (await node("DELETE", store)).status == 200
     assert (await node("GET", f"{store}/doc")).status == 404
@@ -70,10 +60,10 @@ async def test_a_deleted_database_can_be_made_again_empty(node: Client, store: s
     assert (await node("GET", store)).json["doc_count"] == 0
 
 
-async def test_a_write_under_way_does_not_bring_a_deleted_database_back(node: Client, store: str) -> None:
+async def test_a_write_under_way_does_not_bring_a_deleted_database_back(node, store):
     is_deleted = asyncio.Event()
 
-    async def slow_body() -> AsyncIterator[bytes]:
+    async def slow_body():
         yield b'{"a": '
         await is_deleted.wait()
         yield b"1}"
@@ -89,7 +79,7 @@ async def test_a_write_under_way_does_not_bring_a_deleted_database_back(node: Cl
     assert (await node("GET", store)).status == 404
 
 
-async def test_a_document_is_written_read_changed_and_deleted(node: Client, store: str) -> None:
+async def test_a_document_is_written_read_changed_and_deleted(node, store):
     rev = await put(node, f"{store}/doc", {"a": 1})
     answer = await node("GET", f"{store}/doc")
     assert (answer.json, answer.headers["ETag"]) == ({"_id": "doc", "_rev": rev, "a": 1}, f'"{rev}"')
@@ -104,14 +94,14 @@ async def test_a_document_is_written_read_changed_and_deleted(node: Client, stor
 
 
 @pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", "application/json"])
-async def test_a_document_is_json_with_any_content_type(node: Client, store: str, kind: str) -> None:
+async def test_a_document_is_json_with_any_content_type(node, store, kind):
     # `curl -X PUT -d` sends the type of a form
     assert (await node("PUT", f"{store}/doc", b'{"a": 1}', headers={"Content-Type": kind})).status == 201
     assert (await node("GET", f"{store}/doc")).json["a"] == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b"5"])
-async def test_a_malformed_document_is_refused(node: Client, store: str, body: bytes) -> None:
+async def test_a_malformed_document_is_refused(node, store, body):
     for method, path in (("PUT", f"{store}/doc"), ("POST", store)):
         assert (await node(method, path, body, headers={"Content-Type": "application/json"})).status == 400
     assert (await node("GET", store)).json["doc_count"] == 0
@@ -123,7 +113,7 @@ DEEP = "[" * 600
 @pytest.mark.parametrize(
     "text", [DEEP, '"' + DEEP, "\\" + DEEP, DEEP + "\\", "", "a\\\\", '\\"', '"\\"' + DEEP]
 )
-async def test_brackets_in_strings_do_not_count_as_nesting(node: Client, store: str, text: str) -> None:
+async def test_brackets_in_strings_do_not_count_as_nesting(node, store, text):
     await put(node, f"{store}/doc", {"text": text, text: "]", "list": [[], [[]]] * 300})
     assert (await node("GET", f"{store}/doc")).json["text"] == text
     body = json.dumps({"text": text, text: 1, "list": []}).replace("[]", DEEP + "]" * 600).encode()
@@ -132,12 +122,12 @@ async def test_brackets_in_strings_do_not_count_as_nesting(node: Client, store: 
     assert "nested deeper" in answer.json["reason"]
 
 
-async def test_a_json_attachment_stays_as_it_is(node: Client, store: str) -> None:
+async def test_a_json_attachment_stays_as_it_is(node, store):
     await node("PUT", f"{store}/doc/a.json", b'{ "a":1 }', headers={"Content-Type": "application/json"})
     assert (await node("GET", f"{store}/doc/a.json")).body == b'{ "a":1 }'
 
 
-async def test_location_is_the_address_that_the_client_used(node: Client, store: str) -> None:
+async def test_location_is_the_address_that_the_client_used(node, store):
     outside = {"Host": "chamber.local:5984"}
     answer = await node("PUT", f"{store}/a%2Fb", {}, headers=outside)
     assert answer.headers["Location"] == f"http://chamber.local:5984{store}/a%2Fb"
@@ -148,7 +138,7 @@ async def test_location_is_the_address_that_the_client_used(node: Client, store:
     assert answer.headers["Location"] == f"https://grow.example{store}/e"
 
 
-async def test_copy_includes_attachments(node: Client, store: str) -> None:
+async def test_copy_includes_attachments(node, store):
     await put(
         node, f"{store}/from", {"a": 1, "_attachments": {"t": {"data": "aGk=", "content_type": "text/plain"}}}
     )
@@ -173,9 +163,7 @@ async def test_copy_includes_attachments(node: Client, store: str) -> None:
         ({"Range": "lines=1-2"}, (200, TEXT, None)),
     ],
 )
-async def test_attachments_whole_and_in_ranges(
-    node: Client, store: str, asked: dict[str, str], expected: tuple[int, bytes, str | None]
-) -> None:
+async def test_attachments_whole_and_in_ranges(node, store, asked, expected):
     plain = {"Content-Type": "application/octet-stream"}
     assert (await node("PUT", f"{store}/doc/file", TEXT, headers=plain)).status == 201
     answer = await node("GET", f"{store}/doc/file", headers=asked)
@@ -185,21 +173,19 @@ async def test_attachments_whole_and_in_ranges(
     assert again.status == 304
 
 
-async def test_a_range_beyond_the_end(node: Client, store: str) -> None:
+async def test_a_range_beyond_the_end(node, store):
     await node("PUT", f"{store}/doc/file", TEXT, headers={"Content-Type": "text/plain"})
     answer = await node("GET", f"{store}/doc/file", headers={"Range": "bytes=10-"})
     assert (answer.status, answer.headers["Content-Range"]) == (416, "bytes */10")
 
 
-async def test_an_attachment_of_a_design_document(node: Client, store: str) -> None:
+async def test_an_attachment_of_a_design_document(node, store):
     await node("PUT", f"{store}/_design/d/sub/page.html", TEXT, headers={"Content-Type": "text/html"})
     assert (await node("GET", f"{store}/_design/d/sub/page.html")).body == TEXT
 
 
 @pytest.mark.parametrize("headers", [{}, {"Range": "bytes=0-1"}, {"Range": "bytes=900-"}])
-async def test_the_scripts_of_an_attachment_do_not_run(
-    node: Client, store: str, headers: dict[str, str]
-) -> None:
+async def test_the_scripts_of_an_attachment_do_not_run(node, store, headers):
     await node("PUT", f"{store}/doc/page.html", TEXT, headers={"Content-Type": "text/html"})
     answer = await node("GET", f"{store}/doc/page.html", headers=headers)
     assert answer.headers["Content-Security-Policy"] == "sandbox"
@@ -208,7 +194,7 @@ async def test_the_scripts_of_an_attachment_do_not_run(
     assert (again.status, again.headers["Content-Security-Policy"]) == (304, "sandbox")
 
 
-async def test_the_scripts_of_a_list_do_not_run(node: Client, store: str) -> None:
+async def test_the_scripts_of_a_list_do_not_run(node, store):
     start = 'start({headers: {"Content-Type": "text/html", "Content-Security-Policy": "default-src *"}})'
     design = {
         "views": {"all": {"map": "function (doc) { emit(doc._id); }"}},
@@ -219,7 +205,7 @@ async def test_the_scripts_of_a_list_do_not_run(node: Client, store: str) -> Non
     assert (answer.status, answer.headers["Content-Security-Policy"]) == (200, "sandbox")
 
 
-async def test_an_attachment_from_a_form(node: Client, store: str) -> None:
+async def test_an_attachment_from_a_form(node, store):
     rev = await put(node, f"{store}/doc", {"a": 1})
     form = aiohttp.FormData({"_rev": rev})
     form.add_field("_attachments", TEXT, filename="file", content_type="text/plain")
@@ -229,7 +215,7 @@ async def test_an_attachment_from_a_form(node: Client, store: str) -> None:
     assert (await node("GET", f"{store}/doc/file")).body == TEXT
 
 
-def related(*parts: bytes) -> bytes:
+def related(*parts):
     """A multipart/related body; each part has its headers, an empty line and its content."""
     return b"".join(b"--q\r\n" + part + b"\r\n" for part in parts) + b"--q--"
 
@@ -238,7 +224,7 @@ RELATED = {"Content-Type": 'multipart/related; boundary="q"'}
 FOLLOWING = b"""\r\n{"_attachments": {"a": {"follows": true, "length": 2, "content_type": "text/x"}}}"""
 
 
-async def test_attachments_that_follow_their_document(node: Client, store: str) -> None:
+async def test_attachments_that_follow_their_document(node, store):
     attachments = {
         "first": {"follows": True, "content_type": "text/x", "length": 6},
         "second": {"follows": True},
@@ -260,7 +246,7 @@ async def test_attachments_that_follow_their_document(node: Client, store: str) 
     assert again.status == 409
 
 
-async def test_an_attachment_that_couchdb_compressed_is_stored_as_it_was(node: Client, store: str) -> None:
+async def test_an_attachment_that_couchdb_compressed_is_stored_as_it_was(node, store):
     packed = gzip.compress(TEXT * 100)
     about = {"follows": True, "content_type": "text/plain", "length": len(TEXT) * 100}
     packed_about = about | {"encoding": "gzip", "encoded_length": len(packed)}
@@ -291,9 +277,7 @@ async def test_an_attachment_that_couchdb_compressed_is_stored_as_it_was(node: C
     ],
 )
 @pytest.mark.parametrize("method", ["PUT", "POST"])
-async def test_a_malformed_multipart_body_is_refused(
-    node: Client, store: str, method: str, body: bytes, reason: str
-) -> None:
+async def test_a_malformed_multipart_body_is_refused(node, store, method, body, reason):
     answer = await node(method, f"{store}/doc", body, headers=RELATED)
     assert answer.status == 400
     assert method == "POST" or reason in answer.json["reason"]
@@ -301,7 +285,7 @@ async def test_a_malformed_multipart_body_is_refused(
 
 
 @pytest.mark.parametrize("new_edits", [b"true", b"false"])
-async def test_members_of_a_document_are_its_own(node: Client, store: str, new_edits: bytes) -> None:
+async def test_members_of_a_document_are_its_own(node, store, new_edits):
     inherited = b'{"_rev": "1-a", "__proto__": {"_id": "_design/x"}}'
     docs = b'{"docs": [%s, {"_id": "b", "_rev": "1-a"}], "new_edits": %s}'
     if new_edits == b"true":
@@ -317,16 +301,14 @@ async def test_members_of_a_document_are_its_own(node: Client, store: str, new_e
 
 @pytest.mark.parametrize(("method", "id_"), [("PUT", "/doc"), ("PUT", "/_local/doc"), ("POST", "")])
 @pytest.mark.parametrize("body", [b'{"__proto__": {"a": 1}}', b'{"deep": [{"__proto__": 1}]}'])
-async def test_a_single_document_with_a_member_proto_is_refused(
-    node: Client, store: str, method: str, id_: str, body: bytes
-) -> None:
+async def test_a_single_document_with_a_member_proto_is_refused(node, store, method, id_, body):
     answer = await node(method, store + id_, body, headers={"Content-Type": "application/json"})
     assert (answer.status, answer.json["error"]) == (400, "doc_validation")
     assert (await node("GET", f"{store}/_local/doc")).status == 404
     assert (await node("GET", store)).json["doc_count"] == 0
 
 
-async def test_the_reserved_part_of_a_path_may_be_encoded(node: Client, store: str) -> None:
+async def test_the_reserved_part_of_a_path_may_be_encoded(node, store):
     await put(node, f"{store}/%5fdesign/x", {"views": {}})
     await put(node, f"{store}/_%6cocal%2Fy", {})
     assert (await node("GET", f"{store}/_design/x")).json["_id"] == "_design/x"
@@ -337,7 +319,7 @@ async def test_the_reserved_part_of_a_path_may_be_encoded(node: Client, store: s
 
 
 @pytest.mark.parametrize("id_", ["_design", "_design/", "_local", "_designs", "_x"])
-async def test_other_ids_do_not_begin_with_an_underscore(node: Client, store: str, id_: str) -> None:
+async def test_other_ids_do_not_begin_with_an_underscore(node, store, id_):
     assert (await node("PUT", f"{store}/{quote(id_).replace('_', '%5F')}", {})).status >= 400
     assert (await node("POST", store, {"_id": id_})).status == 400
     doc = {"_id": id_, "_rev": "1-a"}
@@ -346,7 +328,7 @@ async def test_other_ids_do_not_begin_with_an_underscore(node: Client, store: st
     assert (await node("GET", store)).json["doc_count"] == 0
 
 
-async def test_a_request_line_as_long_as_that_of_the_front_door(node: Client, store: str) -> None:
+async def test_a_request_line_as_long_as_that_of_the_front_door(node, store):
     await put(node, f"{store}/doc", {})
     keys = json.dumps(["doc", "x" * 60_000])
     headers = {f"X-{n}": "x" * 8000 for n in range(8)}
@@ -354,14 +336,14 @@ async def test_a_request_line_as_long_as_that_of_the_front_door(node: Client, st
     assert (answer.status, answer.json["rows"][0]["id"]) == (200, "doc")
 
 
-async def test_lists_and_feeds_leave_out_local_documents(node: Client, store: str) -> None:
+async def test_lists_and_feeds_leave_out_local_documents(node, store):
     await put(node, f"{store}/_local/checkpoint", {"seq": 5})
     assert (await node("GET", f"{store}/_local/checkpoint")).json["seq"] == 5
     assert (await node("GET", f"{store}/_all_docs")).json["rows"] == []
     assert (await node("GET", f"{store}/_changes")).json["results"] == []
 
 
-async def test_the_requests_of_couchdbs_replicator(node: Client, store: str) -> None:
+async def test_the_requests_of_couchdbs_replicator(node, store):
     revisions = {"start": 2, "ids": ["2", "1"]}
     doc = {"_id": "doc", "_rev": "2-2", "n": 2, "_revisions": revisions}
     answer = await node("POST", f"{store}/_bulk_docs", {"docs": [doc], "new_edits": False})
@@ -378,7 +360,7 @@ async def test_the_requests_of_couchdbs_replicator(node: Client, store: str) -> 
     assert leaves.json[0]["ok"]["_rev"] == "2-2"
 
 
-async def test_couchdbs_replicator_copies_attachments_as_they_come(node: Client, store: str) -> None:
+async def test_couchdbs_replicator_copies_attachments_as_they_come(node, store):
     """It reads a revision as multipart/mixed, and writes the part with its attachments unchanged."""
     odd = {"content_type": 'text/x;a="\r\n\r\n', "data": "eHg="}  # type and name would end a header
     attachments = {'q"\r\nuote': odd, "text": {"content_type": "text/plain", "data": "aGk="}}
@@ -402,14 +384,14 @@ async def test_couchdbs_replicator_copies_attachments_as_they_come(node: Client,
     assert (await node("GET", f"{store}/doc/text")).body == b"hi"
 
 
-async def test_a_body_over_the_limit_is_refused_unread(node: Client, store: str) -> None:
+async def test_a_body_over_the_limit_is_refused_unread(node, store):
     # on a connection of its own, because it still waits for the rest of the body
     headers = {"Content-Length": str(2**27), "Connection": "close"}
     answer = await node("POST", f"{store}/_bulk_docs", None, headers=headers)
     assert (answer.status, answer.json["error"]) == (413, "too_large")
 
 
-async def test_mango_queries(node: Client, store: str) -> None:
+async def test_mango_queries(node, store):
     await node("POST", f"{store}/_bulk_docs", {"docs": [{"_id": str(n), "n": n} for n in range(5)]})
     assert (await node("POST", f"{store}/_index", {"index": {"fields": ["n"]}})).json["result"] == "created"
     found = await node("POST", f"{store}/_find", {"selector": {"n": {"$gt": 2}}})
@@ -417,9 +399,7 @@ async def test_mango_queries(node: Client, store: str) -> None:
 
 
 @pytest.mark.parametrize("ddoc", ["by_n", "_design/by_n"])
-async def test_the_design_document_of_an_index_is_named_with_or_without_its_prefix(
-    node: Client, store: str, ddoc: str
-) -> None:
+async def test_the_design_document_of_an_index_is_named_with_or_without_its_prefix(node, store, ddoc):
     await put(node, f"{store}/doc", {"n": 1})
     made = await node("POST", f"{store}/_index", {"index": {"fields": ["n"]}, "ddoc": ddoc})
     assert (made.json["result"], made.json["id"]) == ("created", "_design/by_n")
@@ -428,7 +408,7 @@ async def test_the_design_document_of_an_index_is_named_with_or_without_its_pref
 
 
 @pytest.mark.parametrize("ddoc", ["i", "_design/i", "_design%2Fi"])
-async def test_an_index_is_deleted_with_or_without_the_prefix(node: Client, store: str, ddoc: str) -> None:
+async def test_an_index_is_deleted_with_or_without_the_prefix(node, store, ddoc):
     for name in ("one", "two"):
         made = {"index": {"fields": [name]}, "ddoc": "i", "name": name}
         assert (await node("POST", f"{store}/_index", made)).json["result"] == "created"
@@ -439,7 +419,7 @@ async def test_an_index_is_deleted_with_or_without_the_prefix(node: Client, stor
 
 
 @pytest.mark.parametrize("path", ["x/json/n", "i/json/x", "i/text/n", "doc/json/n", "_design/x/json/n"])
-async def test_an_index_that_is_missing_cannot_be_deleted(node: Client, store: str, path: str) -> None:
+async def test_an_index_that_is_missing_cannot_be_deleted(node, store, path):
     await put(node, f"{store}/doc", {"views": {"n": 1}})
     await node("POST", f"{store}/_index", {"index": {"fields": ["n"]}, "ddoc": "i", "name": "n"})
     answer = await node("DELETE", f"{store}/_index/{path}")
@@ -448,9 +428,7 @@ async def test_an_index_that_is_missing_cannot_be_deleted(node: Client, store: s
 
 
 @pytest.mark.parametrize("names", [{"ddoc": "_design/_design/x"}, {"ddoc": "a/b"}, {"name": "a/b"}])
-async def test_an_index_that_find_would_not_read_is_refused(
-    node: Client, store: str, names: dict[str, str]
-) -> None:
+async def test_an_index_that_find_would_not_read_is_refused(node, store, names):
     await put(node, f"{store}/doc", {"n": 1})
     answer = await node("POST", f"{store}/_index", {"index": {"fields": ["n"]}, **names})
     assert (answer.status, answer.json["error"]) == (400, "bad_request")
@@ -474,9 +452,7 @@ SLOW = [
 
 @pytest.mark.parametrize("slow", SLOW)
 @pytest.mark.parametrize("path", ["_find", "_explain", "_changes?filter=_selector", "_replicate"])
-async def test_a_regular_expression_without_linear_time_is_refused(
-    node: Client, store: str, path: str, slow: object
-) -> None:
+async def test_a_regular_expression_without_linear_time_is_refused(node, store, path, slow):
     await put(node, f"{store}/long", {"text": "a" * 60 + "!"})
     target = f"/{path}" if path == "_replicate" else f"{store}/{path}"
     ends = {"source": store.strip("/"), "target": "none"} if path == "_replicate" else {}
@@ -489,13 +465,13 @@ async def test_a_regular_expression_without_linear_time_is_refused(
 
 
 @pytest.mark.parametrize("pattern", ["^a{16}", r"a+!$", r"[(?=]|\(\?=|a!", "^(?:a|aa)+!"])
-async def test_other_regular_expressions_find(node: Client, store: str, pattern: str) -> None:
+async def test_other_regular_expressions_find(node, store, pattern):
     await put(node, f"{store}/long", {"text": "a" * 60 + "!"})
     found = await node("POST", f"{store}/_find", {"selector": {"text": {"$regex": pattern}}})
     assert [doc["_id"] for doc in found.json["docs"]] == ["long"]
 
 
-async def test_a_negated_regular_expression_stands_in_for_look_ahead(node: Client, store: str) -> None:
+async def test_a_negated_regular_expression_stands_in_for_look_ahead(node, store):
     for id_ in ("doc", "_design/x"):
         await put(node, f"{store}/{id_}", {})
     selector = {"$not": {"_id": {"$regex": "^_design/"}}}
@@ -527,7 +503,7 @@ VIEWS = {
 
 
 @pytest.fixture
-async def numbers(node: Client, store: str) -> str:
+async def numbers(node, store):
     await put(node, f"{store}/_design/d", VIEWS)
     await node("POST", f"{store}/_bulk_docs", {"docs": [{"_id": f"d{n}", "n": n} for n in range(5)]})
     return store
@@ -545,18 +521,18 @@ async def numbers(node: Client, store: str) -> str:
         ("throws?limit=2", [{"id": "d0", "key": 0, "value": None}, {"id": "d2", "key": 2, "value": None}]),
     ],
 )
-async def test_views(node: Client, numbers: str, query: str, rows: list[dict[str, Any]]) -> None:
+async def test_views(node, numbers, query, rows):
     view, _, parameters = query.partition("?")
     parameters = quote(parameters, safe="=&")
     assert (await node("GET", f"{numbers}/_design/d/_view/{view}?{parameters}")).json["rows"] == rows
 
 
-async def test_a_view_can_be_read_by_post(node: Client, numbers: str) -> None:
+async def test_a_view_can_be_read_by_post(node, numbers):
     answer = await node("POST", f"{numbers}/_design/d/_view/n", {"keys": [1]}, reduce=False)
     assert [row["id"] for row in answer.json["rows"]] == ["d1"]
 
 
-async def test_a_view_has_the_latest_writes(node: Client, numbers: str) -> None:
+async def test_a_view_has_the_latest_writes(node, numbers):
     view = f"{numbers}/_design/d/_view/n"
     assert (await node("GET", view)).json["rows"][0]["value"]["count"] == 5
     rev = await put(node, f"{numbers}/d5", {"n": 5})
@@ -565,7 +541,7 @@ async def test_a_view_has_the_latest_writes(node: Client, numbers: str) -> None:
     assert (await node("GET", view)).json["rows"][0]["value"]["count"] == 5
 
 
-async def test_a_list_function_sets_status_and_headers(node: Client, numbers: str) -> None:
+async def test_a_list_function_sets_status_and_headers(node, numbers):
     answer = await node("GET", f"{numbers}/_design/d/_list/codes/n", a="1")
     assert (answer.status, answer.headers["X-A"], answer.body) == (418, "1", b"tea")
     assert answer.headers["Content-Length"] == "3"
@@ -602,7 +578,7 @@ async def test_a_list_function_sets_status_and_headers(node: Client, numbers: st
         ("d1/__proto__", 404),
     ],
 )
-async def test_errors_have_couchdbs_form(node: Client, numbers: str, path: str, status: int) -> None:
+async def test_errors_have_couchdbs_form(node, numbers, path, status):
     answer = await node("GET", f"{numbers}/{path.replace('[', '%5B')}")
     assert answer.status == status
     assert set(answer.json) >= {"error", "reason"}
@@ -656,7 +632,7 @@ TAKE_BODIES = [
 ]
 
 
-async def test_no_malformed_body_ends_the_server_or_answers_500(own_server: EmbeddedProcess) -> None:
+async def test_no_malformed_body_ends_the_server_or_answers_500(own_server):
     async with client_of(own_server.url) as node:
         await node("PUT", "/db")
         await put(node, "/db/_design/d", VIEWS)
@@ -674,12 +650,12 @@ async def test_no_malformed_body_ends_the_server_or_answers_500(own_server: Embe
 
 
 @pytest.mark.parametrize("path", ["/_utils", "/_config", "/_node/_local", "/_users", "/db/_temp_view"])
-async def test_endpoints_of_express_pouchdb_are_switched_off(node: Client, path: str) -> None:
+async def test_endpoints_of_express_pouchdb_are_switched_off(node, path):
     assert (await node("GET", path)).status == 404
     assert (await node("PUT", path, {})).status in {400, 404}
 
 
-async def test_an_endless_validation_function_is_ended(tmp_path: Path) -> None:
+async def test_an_endless_validation_function_is_ended(tmp_path):
     endless = {"validate_doc_update": "function (doc) { while (doc.endless) {} }"}
     with embedded_server(tmp_path, "--function-ms", "500") as server:
         async with client_of(server.url) as node:
@@ -691,7 +667,7 @@ async def test_an_endless_validation_function_is_ended(tmp_path: Path) -> None:
             await put(node, "/db/doc", {"endless": False})
 
 
-async def test_a_new_validation_function_takes_effect_at_once(node: Client, store: str) -> None:
+async def test_a_new_validation_function_takes_effect_at_once(node, store):
     await put(node, f"{store}/a", {})
     refuse = "function (doc, old) { throw(old ? {forbidden: 'once only'} : {unauthorized: 'no'}); }"
     rev = await put(node, f"{store}/_design/d", {"validate_doc_update": refuse})
@@ -703,18 +679,18 @@ async def test_a_new_validation_function_takes_effect_at_once(node: Client, stor
     await put(node, f"{store}/b", {})
 
 
-async def test_the_error_for_a_rewrite_names_the_page(node: Client, store: str) -> None:
+async def test_the_error_for_a_rewrite_names_the_page(node, store):
     for path in ("_rewrite", "_rewrite/", "_rewrite/style.css"):
         answer = await node("GET", f"{store}/_design/app/{path}")
         assert (answer.status, answer.json["error"]) == (501, "not_implemented")
         assert f"{store}/_design/app/index.html" in answer.json["reason"]
 
 
-async def test_there_is_no_icon(node: Client) -> None:
+async def test_there_is_no_icon(node):
     assert (await node("GET", "/favicon.ico")).status == 404
 
 
-async def test_options_of_the_server_as_a_whole(embedded: str) -> None:
+async def test_options_of_the_server_as_a_whole(embedded):
     async with raw_client(urlsplit(embedded).port or 80) as client:
         await client.send(b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
         answer = await client.answer()

@@ -1,31 +1,22 @@
 """The embedded server as a process: start, end, lock, files."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal
 import subprocess
-from typing import TYPE_CHECKING
 
 import pytest
 
 from growd import __version__
 from support.couch_client import client_of
-from support.database import EmbeddedProcess, embedded_server, start_node
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from support.couch_client import Client
+from support.database import embedded_server, start_node
 
 
-async def ended(server: EmbeddedProcess) -> int:
+async def ended(server):
     return await asyncio.to_thread(server.process.wait)
 
 
-async def test_it_names_itself_and_reports_that_it_is_up(node: Client) -> None:
+async def test_it_names_itself_and_reports_that_it_is_up(node):
     welcome = (await node("GET", "/")).json
     assert welcome["couchdb"] == "Welcome"
     assert welcome["vendor"]["name"] == "growd embedded"
@@ -34,7 +25,7 @@ async def test_it_names_itself_and_reports_that_it_is_up(node: Client) -> None:
     assert (await node("GET", "/_up")).json["status"] == "ok"
 
 
-def test_it_listens_on_the_loopback_address_only(embedded: str) -> None:
+def test_it_listens_on_the_loopback_address_only(embedded):
     port = f"{int(embedded.rpartition(':')[2]):04X}"
     with open("/proc/net/tcp") as tcp, open("/proc/net/tcp6") as tcp6:  # noqa: PTH123  no files of ours
         lines = [line.split() for table in (tcp, tcp6) for line in table]
@@ -42,9 +33,7 @@ def test_it_listens_on_the_loopback_address_only(embedded: str) -> None:
     assert listening == [f"0100007F:{port}"]
 
 
-async def test_it_writes_its_port_and_its_data_and_nothing_else(
-    own_server: EmbeddedProcess, tmp_path: Path
-) -> None:
+async def test_it_writes_its_port_and_its_data_and_nothing_else(own_server, tmp_path):
     async with client_of(own_server.url) as node:
         await node("PUT", "/db")
         await node("PUT", "/db/doc", {})
@@ -60,24 +49,22 @@ async def test_it_writes_its_port_and_its_data_and_nothing_else(
     assert names_in(own_server.data) == [".server", "_replicator", "db"]
 
 
-def names_in(folder: Path) -> list[str]:
+def names_in(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def interrupt(process: subprocess.Popen[str]) -> None:
+def interrupt(process):
     process.send_signal(signal.SIGINT)
 
 
-def close_stdin(process: subprocess.Popen[str]) -> None:
+def close_stdin(process):
     assert process.stdin is not None
     process.stdin.close()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("end", [subprocess.Popen.terminate, interrupt, close_stdin])
-async def test_it_ends_while_feeds_are_open(
-    own_server: EmbeddedProcess, end: Callable[[subprocess.Popen[str]], None]
-) -> None:
+async def test_it_ends_while_feeds_are_open(own_server, end):
     async with client_of(own_server.url) as node:
         await node("PUT", "/db")
         async with (
@@ -90,7 +77,7 @@ async def test_it_ends_while_feeds_are_open(
             assert await ended(own_server) == 0
 
 
-async def test_it_finishes_an_open_write_before_it_ends(own_server: EmbeddedProcess, tmp_path: Path) -> None:
+async def test_it_finishes_an_open_write_before_it_ends(own_server, tmp_path):
     async with client_of(own_server.url) as node:
         uuid = (await node("GET", "/")).json["uuid"]
         await node("PUT", "/db")
@@ -106,14 +93,12 @@ async def test_it_finishes_an_open_write_before_it_ends(own_server: EmbeddedProc
             assert (await node("GET", "/")).json["uuid"] == uuid
 
 
-async def until_changed(node: Client, database: str) -> None:
+async def until_changed(node, database):
     await node("GET", f"{database}/_changes", feed="longpoll", heartbeat=True)
 
 
-async def test_acknowledged_writes_survive_a_kill_and_its_lock_does_not(
-    own_server: EmbeddedProcess, tmp_path: Path
-) -> None:
-    acknowledged: list[str] = []
+async def test_acknowledged_writes_survive_a_kill_and_its_lock_does_not(own_server, tmp_path):
+    acknowledged = []
     async with client_of(own_server.url) as node:
         uuid = (await node("GET", "/")).json["uuid"]
         await node("PUT", "/db")
@@ -134,7 +119,7 @@ async def test_acknowledged_writes_survive_a_kill_and_its_lock_does_not(
             assert (await node("GET", "/_up")).status == 200
 
 
-async def is_refused(data: Path, cwd: Path) -> None:
+async def is_refused(data, cwd):
     """A second server with the same data folder is refused."""
     with start_node("--data", str(data), cwd=cwd, stderr=subprocess.PIPE) as second:
         out, err = await asyncio.to_thread(second.communicate)
@@ -151,7 +136,7 @@ async def is_refused(data: Path, cwd: Path) -> None:
         (["--what"], "--what"),
     ],
 )
-async def test_wrong_arguments_end_with_one_line(arguments: list[str], sentence: str, tmp_path: Path) -> None:
+async def test_wrong_arguments_end_with_one_line(arguments, sentence, tmp_path):
     with start_node(*arguments, cwd=tmp_path, stderr=subprocess.PIPE) as process:
         out, err = await asyncio.to_thread(process.communicate)
     assert (out, process.returncode) == ("", 1)

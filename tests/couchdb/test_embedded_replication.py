@@ -1,12 +1,9 @@
 """Replication by the embedded server: documents of `_replicator`, and `_replicate` once."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -15,21 +12,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from support.couch_client import Client, client_of
+from support.couch_client import client_of
 from support.database import start_node
 from support.ports import held_port
 from support.stand_in import StandIn
 from support.tls_door import CA_FILE, door_to, tls_door_to
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-    from pathlib import Path
-
-    from support.database import DatabaseServer
-    from support.sentences import Said
-
-    Begin = Callable[..., Awaitable[str]]
 
 SCHEDULER = "/_scheduler/docs/_replicator"
 SETTINGS = "/_node/_local/_config/replicator"
@@ -40,7 +27,7 @@ VALIDATION = "function (doc) { if (doc.n === 13) { throw({forbidden: 'unlucky'})
 
 
 @pytest.fixture
-async def copy(node: Client) -> AsyncIterator[str]:
+async def copy(node):
     """The path of a database that does not exist yet."""
     path = f"/copy-{uuid4().hex}"
     yield path
@@ -48,18 +35,18 @@ async def copy(node: Client) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def numbers(node: Client, store: str) -> str:
+async def numbers(node, store):
     """The path of a database of four documents: 0 to 3."""
     await put_numbers(node, store, range(4))
     return store
 
 
 @pytest.fixture
-async def begin(node: Client) -> AsyncIterator[Callable[..., Awaitable[str]]]:
+async def begin(node):
     """Write a document of `_replicator`, which is deleted after the test. Returns its id."""
-    names: list[str] = []
+    names = []
 
-    async def write(source: Any, target: Any, **more: Any) -> str:
+    async def write(source, target, **more):
         names.append(f"test-{uuid4().hex}")
         body = job(source, target, continuous=True) | more
         assert (await node("PUT", f"/_replicator/{names[-1]}", body)).status == 201
@@ -71,23 +58,23 @@ async def begin(node: Client) -> AsyncIterator[Callable[..., Awaitable[str]]]:
 
 
 @pytest.fixture
-def closed_port() -> Iterator[int]:
+def closed_port():
     """A port of this machine that refuses connections."""
     with held_port() as port:
         yield port
 
 
-def job(source: Any, target: Any, **more: Any) -> dict[str, Any]:
+def job(source, target, **more):
     ends = [end.removeprefix("/") if isinstance(end, str) else end for end in (source, target)]
     return {"source": ends[0], "target": ends[1], "create_target": True, **more}
 
 
 @asynccontextmanager
-async def refusing() -> AsyncIterator[tuple[str, list[asyncio.Transport]]]:
+async def refusing():
     """A database whose server refuses the login, and the connection of each request."""
-    connections: list[asyncio.Transport] = []
+    connections = []
 
-    async def refuse(request: web.Request) -> web.Response:
+    async def refuse(request):
         assert request.transport is not None
         connections.append(request.transport)
         return web.json_response({"error": "unauthorized", "reason": "wrong password"}, status=401)
@@ -98,28 +85,28 @@ async def refusing() -> AsyncIterator[tuple[str, list[asyncio.Transport]]]:
         yield str(far.make_url("/far")), connections
 
 
-async def put_numbers(node: Client, database: str, numbers: range) -> None:
+async def put_numbers(node, database, numbers):
     docs = [{"_id": f"d{n}", "n": n} for n in numbers]
     assert (await node("POST", f"{database}/_bulk_docs", {"docs": docs})).status == 201
 
 
-async def delete(node: Client, name: str) -> None:
+async def delete(node, name):
     present = await node("GET", f"/_replicator/{name}")
     if present.status == 200:
         assert (await node("DELETE", f"/_replicator/{name}", rev=present.json["_rev"])).status == 200
 
 
-async def until(holds: Callable[[], Awaitable[Any]]) -> None:
+async def until(holds):
     async with asyncio.timeout(ENOUGH_S):
         while not await holds():  # noqa: ASYNC110  the scheduler has no feed
             await asyncio.sleep(0.02)
 
 
-async def report(node: Client, name: str, fits: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+async def report(node, name, fits):
     """The state of a replication, as soon as it fits."""
-    seen: dict[str, Any] = {}
+    seen = {}
 
-    async def does_fit() -> Any:
+    async def does_fit():
         nonlocal seen
         seen = (await node("GET", f"{SCHEDULER}/{name}")).json
         return fits(seen)
@@ -131,28 +118,28 @@ async def report(node: Client, name: str, fits: Callable[[dict[str, Any]], Any])
     return seen
 
 
-def figure(name: str, seen: dict[str, Any]) -> Any:
+def figure(name, seen):
     """A figure of a report, None before the replication has begun."""
     return (seen.get("info") or {}).get(name)
 
 
-async def until_state(node: Client, name: str, state: str) -> dict[str, Any]:
+async def until_state(node, name, state):
     return await report(node, name, lambda seen: seen.get("state") == state)
 
 
-async def until_there(node: Client, database: str, *names: str) -> None:
-    async def are_there() -> bool:
+async def until_there(node, database, *names):
+    async def are_there():
         rows = (await node("GET", f"{database}/_all_docs")).json.get("rows", [])
         return {*names} <= {row["id"] for row in rows}
 
     await until(are_there)
 
 
-async def ids(node: Client, database: str) -> list[str]:
+async def ids(node, database):
     return [row["id"] for row in (await node("GET", f"{database}/_all_docs")).json["rows"]]
 
 
-async def replicate(node: Client, body: dict[str, Any]) -> dict[str, Any]:
+async def replicate(node, body):
     answer = await node("POST", "/_replicate", body)
     assert answer.status == 200, answer.body
     assert answer.json["ok"] is True
@@ -162,7 +149,7 @@ async def replicate(node: Client, body: dict[str, Any]) -> dict[str, Any]:
 # --- _replicate ---
 
 
-async def test_a_database_is_copied_once(node: Client, numbers: str, copy: str) -> None:
+async def test_a_database_is_copied_once(node, numbers, copy):
     history = await replicate(node, job(numbers, copy))
     assert (history["docs_read"], history["docs_written"], history["doc_write_failures"]) == (4, 4, 0)
     assert history["start_time"].endswith(" GMT")
@@ -172,9 +159,7 @@ async def test_a_database_is_copied_once(node: Client, numbers: str, copy: str) 
 
 
 @pytest.mark.parametrize("far_end", ["source", "target"])
-async def test_attachments_deletions_and_conflicts_are_copied(
-    node: Client, store: str, copy: str, far_end: str
-) -> None:
+async def test_attachments_deletions_and_conflicts_are_copied(node, store, copy, far_end):
     text = {"Content-Type": "text/plain"}
     assert (await node("PUT", f"{store}/doc/a.txt", b"hello", headers=text)).status == 201
     loser = {"_id": "doc", "_rev": f"1-{0:032}"}
@@ -194,14 +179,12 @@ async def test_attachments_deletions_and_conflicts_are_copied(
     ("choice", "expected"),
     [({"doc_ids": ["d1", "none"]}, ["d1"]), ({"selector": {"n": {"$lt": 2}}}, ["d0", "d1"])],
 )
-async def test_chosen_documents_are_copied(
-    node: Client, numbers: str, copy: str, choice: dict[str, Any], expected: list[str]
-) -> None:
+async def test_chosen_documents_are_copied(node, numbers, copy, choice, expected):
     await replicate(node, job(numbers, copy, **choice))
     assert await ids(node, copy) == expected
 
 
-async def test_documents_that_the_target_refuses_are_counted(node: Client, store: str, copy: str) -> None:
+async def test_documents_that_the_target_refuses_are_counted(node, store, copy):
     await put_numbers(node, store, range(12, 15))
     assert (await node("PUT", copy)).status == 201
     assert (await node("PUT", f"{copy}/_design/d", {"validate_doc_update": VALIDATION})).status == 201
@@ -210,7 +193,7 @@ async def test_documents_that_the_target_refuses_are_counted(node: Client, store
         assert (history["docs_read"] - history["docs_written"], history["doc_write_failures"]) == (1, 1)
 
 
-async def test_missing_databases_are_named(node: Client, numbers: str, copy: str) -> None:
+async def test_missing_databases_are_named(node, numbers, copy):
     for source, target in ((numbers, copy), (copy, numbers), (numbers, node.url + copy)):
         answer = await node("POST", "/_replicate", job(source, target, create_target=False))
         assert (answer.status, answer.json["error"]) == (404, "db_not_found")
@@ -239,16 +222,14 @@ async def test_missing_databases_are_named(node: Client, numbers: str, copy: str
         {"source": "a", "target": "b", "connection_timeout": "long"},
     ],
 )
-async def test_a_malformed_request_is_refused(node: Client, body: object) -> None:
+async def test_a_malformed_request_is_refused(node, body):
     answer = await node("POST", "/_replicate", body)
     assert (answer.status, answer.json["error"]) == (400, "bad_request")
     assert " must be " in answer.json["reason"]
 
 
 @pytest.mark.parametrize("is_far", [True, False])
-async def test_refused_documents_do_not_stop_a_continuous_replication(
-    node: Client, store: str, copy: str, begin: Begin, *, is_far: bool
-) -> None:
+async def test_refused_documents_do_not_stop_a_continuous_replication(node, store, copy, begin, *, is_far):
     await put_numbers(node, store, range(12, 15))
     assert (await node("PUT", copy)).status == 201
     assert (await node("PUT", f"{copy}/_design/d", {"validate_doc_update": VALIDATION})).status == 201
@@ -260,14 +241,12 @@ async def test_refused_documents_do_not_stop_a_continuous_replication(
 
 
 @pytest.mark.parametrize("more", [{"continuous": True}, {"cancel": True}])
-async def test_a_continuous_replication_needs_a_document(
-    node: Client, numbers: str, more: dict[str, Any]
-) -> None:
+async def test_a_continuous_replication_needs_a_document(node, numbers, more):
     answer = await node("POST", "/_replicate", job(numbers, numbers, **more))
     assert (answer.status, answer.json["error"]) == (501, "not_implemented")
 
 
-async def test_a_server_that_does_not_answer_is_named(node: Client, store: str, closed_port: int) -> None:
+async def test_a_server_that_does_not_answer_is_named(node, store, closed_port):
     body = job(store, f"http://name:{PASSWORD}@127.0.0.1:{closed_port}/other")
     answer = await node("POST", "/_replicate", body)
     assert (answer.status, answer.json["error"]) == (502, "bad_gateway")
@@ -276,9 +255,7 @@ async def test_a_server_that_does_not_answer_is_named(node: Client, store: str, 
 
 
 @pytest.mark.parametrize("way", ["address", "auth", "headers"])
-async def test_it_replicates_with_couchdb(
-    node: Client, couch: Client, database_server: DatabaseServer, numbers: str, copy: str, *, way: str
-) -> None:
+async def test_it_replicates_with_couchdb(node, couch, database_server, numbers, copy, *, way):
     """Both ways. Without GROWD_TEST_COUCHDB the other server is the embedded one itself."""
     far = f"/far-{uuid4().hex}"
     far_end = end(database_server, far, way)
@@ -294,7 +271,7 @@ async def test_it_replicates_with_couchdb(
         await couch("DELETE", far)
 
 
-def end(server: DatabaseServer, path: str, way: str) -> Any:
+def end(server, path, way):
     """A database as source or target, with the server's credentials in one of three ways."""
     name, password = server.auth or ("anybody", "anything")
     if way == "address":
@@ -308,7 +285,7 @@ def end(server: DatabaseServer, path: str, way: str) -> Any:
 @pytest.mark.parametrize(
     "name", ["_replicator", "http://127.0.0.1:1/_replicator", "http://far/%5Freplicator//"]
 )
-async def test_documents_that_hold_passwords_are_not_copied(node: Client, name: str) -> None:
+async def test_documents_that_hold_passwords_are_not_copied(node, name):
     for ends in (job(name, "copy"), job("copy", {"url": name})):
         answer = await node("POST", "/_replicate", ends)
         assert (answer.status, answer.json["error"]) == (403, "forbidden")
@@ -317,16 +294,14 @@ async def test_documents_that_hold_passwords_are_not_copied(node: Client, name: 
 # --- _replicator ---
 
 
-async def test_the_database_exists_and_cannot_be_deleted(node: Client) -> None:
+async def test_the_database_exists_and_cannot_be_deleted(node):
     assert "_replicator" in (await node("GET", "/_all_dbs")).json
     assert (await node("PUT", "/_replicator")).status == 412
     assert (await node("DELETE", "/_replicator")).status == 501
 
 
 @pytest.mark.parametrize("far_end", ["source", "target"])
-async def test_later_documents_are_copied_until_its_document_is_deleted(
-    node: Client, numbers: str, copy: str, begin: Begin, far_end: str
-) -> None:
+async def test_later_documents_are_copied_until_its_document_is_deleted(node, numbers, copy, begin, far_end):
     ends = job(numbers, copy)
     name = await begin(**ends | {far_end: f"{node.url}/{ends[far_end]}"})
     await until_there(node, copy, "d0", "d1", "d2", "d3")
@@ -342,9 +317,7 @@ async def test_later_documents_are_copied_until_its_document_is_deleted(
     assert "d5" not in await ids(node, copy)
 
 
-async def test_a_changed_document_starts_its_replication_again(
-    node: Client, numbers: str, copy: str, begin: Begin
-) -> None:
+async def test_a_changed_document_starts_its_replication_again(node, numbers, copy, begin):
     name = await begin(numbers, copy, selector={"n": {"$lt": 1}})
     await until_there(node, copy, "d0")
     doc = (await node("GET", f"/_replicator/{name}")).json
@@ -357,9 +330,7 @@ async def test_a_changed_document_starts_its_replication_again(
 
 
 @pytest.mark.long
-async def test_a_database_that_was_lost_gets_everything_again(
-    node: Client, numbers: str, copy: str, begin: Begin
-) -> None:
+async def test_a_database_that_was_lost_gets_everything_again(node, numbers, copy, begin):
     name = await begin(numbers, f"{node.url}{copy}")
     await report(node, name, lambda seen: figure("through_seq", seen) == 4)
     await node("DELETE", copy)
@@ -368,25 +339,19 @@ async def test_a_database_that_was_lost_gets_everything_again(
     await until_there(node, copy, "d0", "d1", "d2", "d3", "d4")
 
 
-async def test_a_replication_without_work_reports_its_checkpoint(
-    node: Client, numbers: str, copy: str, begin: Begin
-) -> None:
+async def test_a_replication_without_work_reports_its_checkpoint(node, numbers, copy, begin):
     for _ in range(2):
         name = await begin(numbers, copy, selector={"n": {"$gt": 7}})
         await report(node, name, lambda seen: figure("through_seq", seen) == 4)
         await delete(node, name)
 
 
-async def test_a_replication_that_is_not_continuous_completes(
-    node: Client, numbers: str, copy: str, begin: Begin
-) -> None:
+async def test_a_replication_that_is_not_continuous_completes(node, numbers, copy, begin):
     name = await begin(numbers, copy, continuous=False)
     assert (await until_state(node, name, "completed"))["info"]["docs_written"] == 4
 
 
-async def test_the_report_shows_no_credentials(
-    node: Client, numbers: str, closed_port: int, begin: Begin
-) -> None:
+async def test_the_report_shows_no_credentials(node, numbers, closed_port, begin):
     address = f"http://x:{PASSWORD}@127.0.0.1:{closed_port}/there"
     name = await begin(numbers, {"url": address, "headers": {"X-Token": PASSWORD}})
     seen = await until_state(node, name, "crashing")
@@ -397,7 +362,7 @@ async def test_the_report_shows_no_credentials(
     assert all(PASSWORD.encode() not in answer.body for answer in answers)
 
 
-async def test_a_wrong_login_is_shown_and_not_tried_again(node: Client, numbers: str, begin: Begin) -> None:
+async def test_a_wrong_login_is_shown_and_not_tried_again(node, numbers, begin):
     async with refusing() as (far, connections):
         name = await begin(numbers, far, create_target=False)
         seen = await until_state(node, name, "crashing")
@@ -405,16 +370,14 @@ async def test_a_wrong_login_is_shown_and_not_tried_again(node: Client, numbers:
     assert len(connections) == 1
 
 
-async def test_a_malformed_document_is_reported_as_failed(node: Client, begin: Begin) -> None:
+async def test_a_malformed_document_is_reported_as_failed(node, begin):
     seen = await until_state(node, await begin("ftp://there/a", "copy"), "failed")
     assert "source must be" in seen["info"]["error"]
     seen = await until_state(node, await begin("nowhere", "copy"), "failed")
     assert "there is no database nowhere" in seen["info"]["error"]
 
 
-async def test_a_deleted_database_is_reported_and_copied_again_when_it_is_back(
-    node: Client, numbers: str, copy: str, begin: Begin
-) -> None:
+async def test_a_deleted_database_is_reported_and_copied_again_when_it_is_back(node, numbers, copy, begin):
     name = await begin(numbers, copy)
     await until_there(node, copy, "d3")
     assert (await node("DELETE", copy)).status == 200
@@ -425,7 +388,7 @@ async def test_a_deleted_database_is_reported_and_copied_again_when_it_is_back(
     await until_there(node, copy, "d0", "d1", "d2", "d3")
 
 
-async def test_unknown_paths_are_not_found(node: Client) -> None:
+async def test_unknown_paths_are_not_found(node):
     for path in (f"{SCHEDULER}/nothing", "/_scheduler/jobs", f"{SETTINGS}/nothing", "/_node/_local/_stats"):
         answer = await node("GET", path)
         assert (answer.status, answer.json["error"]) == (404, "not_found")
@@ -434,7 +397,7 @@ async def test_unknown_paths_are_not_found(node: Client) -> None:
 # --- TLS ---
 
 
-async def test_a_certificate_is_checked_when_the_settings_say_so(tmp_path: Path) -> None:
+async def test_a_certificate_is_checked_when_the_settings_say_so(tmp_path):
     async with embedded_at(0, tmp_path) as node:
         await node("PUT", "/numbers")
         await put_numbers(node, "/numbers", range(4))
@@ -454,7 +417,7 @@ async def test_a_certificate_is_checked_when_the_settings_say_so(tmp_path: Path)
         assert (await node("GET", VERIFY)).json == "true"
 
 
-async def test_settings_are_strings(node: Client) -> None:
+async def test_settings_are_strings(node):
     assert (await node("GET", VERIFY)).json == {"error": "not_found", "reason": "unknown_config_value"}
     for body in (True, "a\nb", b"true"):
         headers = {"Content-Type": "application/json"}
@@ -465,9 +428,7 @@ async def test_settings_are_strings(node: Client) -> None:
 # --- connections that fail ---
 
 
-async def test_a_server_that_sends_nothing_is_given_up(
-    node: Client, store: str, begin: Begin, said: Said
-) -> None:
+async def test_a_server_that_sends_nothing_is_given_up(node, store, begin, said):
     with socket.create_server(("127.0.0.1", 0)) as mute:
         far = f"http://127.0.0.1:{mute.getsockname()[1]}/there"
         seen = await until_state(node, await begin(store, far, connection_timeout=200), "crashing")
@@ -476,10 +437,8 @@ async def test_a_server_that_sends_nothing_is_given_up(
 
 @pytest.mark.parametrize("length", ["Content-Length: 9", "Transfer-Encoding: chunked"])
 @pytest.mark.parametrize("breaks_off", [True, False])
-async def test_half_an_answer_is_a_failure(
-    node: Client, store: str, begin: Begin, length: str, *, breaks_off: bool
-) -> None:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def test_half_an_answer_is_a_failure(node, store, begin, length, *, breaks_off):
+    async def serve(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(f"HTTP/1.1 200 OK\r\n{length}\r\n\r\n9\r\n{{".encode())
         if breaks_off:
@@ -491,12 +450,10 @@ async def test_half_an_answer_is_a_failure(
 
 
 @pytest.mark.replication
-async def test_a_quiet_feed_outlives_the_time_that_a_server_keeps_idle_connections(
-    node: Client, store: str, copy: str, begin: Begin
-) -> None:
+async def test_a_quiet_feed_outlives_the_time_that_a_server_keeps_idle_connections(node, store, copy, begin):
     """Node's agent takes the time in `Keep-Alive` for a limit of the connection."""
 
-    def keep_less(part: bytes) -> bytes:
+    def keep_less(part):
         return part.replace(b"Keep-Alive: timeout=5", b"Keep-Alive: timeout=2")
 
     async with door_to(urlsplit(node.url).port or 80, change=keep_less) as port:
@@ -512,12 +469,12 @@ async def test_a_quiet_feed_outlives_the_time_that_a_server_keeps_idle_connectio
 
 
 @pytest.mark.replication
-async def test_an_unused_connection_is_closed(node: Client, store: str, begin: Begin) -> None:
+async def test_an_unused_connection_is_closed(node, store, begin):
     """A router may drop it silently, and the next request on it would get no answer."""
     async with refusing() as (far, connections):
         await begin(store, far, create_target=False)
 
-        async def is_closed() -> bool:
+        async def is_closed():
             return connections != [] and connections[0].is_closing()
 
         await until(is_closed)
@@ -527,14 +484,14 @@ async def test_an_unused_connection_is_closed(node: Client, store: str, begin: B
 
 
 @pytest.fixture
-def ports() -> Iterator[tuple[int, int]]:
+def ports():
     """Two free ports of this machine."""
     with held_port() as one, held_port() as other:
         yield one, other
 
 
 @asynccontextmanager
-async def embedded_at(port: int, folder: Path, *, kill: bool = False) -> AsyncIterator[Client]:
+async def embedded_at(port, folder, *, kill=False):
     """An embedded server on that port, which goes on where one before it ended in the same folder."""
     process, url = await asyncio.to_thread(start, port, folder)
     try:
@@ -545,7 +502,7 @@ async def embedded_at(port: int, folder: Path, *, kill: bool = False) -> AsyncIt
         await asyncio.to_thread(process.communicate)
 
 
-def start(port: int, folder: Path) -> tuple[subprocess.Popen[str], str]:
+def start(port, folder):
     folder.mkdir(exist_ok=True)
     with (folder / "log").open("a") as log:
         process = start_node("--data", str(folder / "data"), "--port", str(port), cwd=folder, stderr=log)
@@ -554,9 +511,7 @@ def start(port: int, folder: Path) -> tuple[subprocess.Popen[str], str]:
 
 
 @pytest.mark.replication
-async def test_it_survives_a_far_server_that_is_away_and_its_own_restart(
-    tmp_path: Path, ports: tuple[int, int]
-) -> None:
+async def test_it_survives_a_far_server_that_is_away_and_its_own_restart(tmp_path, ports):
     """The near port changes with each start. After it only missing revisions are compared."""
     away, far = ports
     async with embedded_at(0, tmp_path / "here") as node:
@@ -586,9 +541,7 @@ async def test_it_survives_a_far_server_that_is_away_and_its_own_restart(
 
 @pytest.mark.kill
 @pytest.mark.parametrize("direction", [pytest.param("up", marks=pytest.mark.nightly), "down"])
-async def test_everything_arrives_once_though_the_server_is_killed_in_the_middle(
-    tmp_path: Path, direction: str
-) -> None:
+async def test_everything_arrives_once_though_the_server_is_killed_in_the_middle(tmp_path, direction):
     async with embedded_at(0, tmp_path / "far") as far:
         source = far if direction == "down" else None
         async with embedded_at(0, tmp_path / "here", kill=True) as node:
@@ -599,7 +552,7 @@ async def test_everything_arrives_once_though_the_server_is_killed_in_the_middle
             ends = ("a", f"{far.url}/b") if direction == "up" else (f"{far.url}/a", "b")
             await node("PUT", "/_replicator/r", job(*ends, continuous=True))
 
-            async def has_begun() -> bool:
+            async def has_begun():
                 return bool((await target("GET", "/b")).json["doc_count"])
 
             await until(has_begun)

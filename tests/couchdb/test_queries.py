@@ -1,14 +1,8 @@
 """Lists, views and bulk reads: embedded server and CouchDB answer the same."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
-
-if TYPE_CHECKING:
-    from support.couch_client import Client
 
 DESIGN = {
     "views": {
@@ -23,7 +17,7 @@ PLAIN = "_design/d/_view/plain"
 
 
 @pytest.fixture
-async def filled(couch: Client, database: str) -> str:
+async def filled(couch, database):
     assert (await couch("PUT", f"{database}/_design/d", DESIGN)).status == 201
     assert (await couch("PUT", f"{database}/_design/e", {})).status == 201
     body = {"docs": DOCS, "new_edits": False}
@@ -31,7 +25,7 @@ async def filled(couch: Client, database: str) -> str:
     return database
 
 
-def ids(rows: list[dict[str, Any]]) -> list[str]:
+def ids(rows):
     return [row["id"] if "id" in row else row["error"] for row in rows]
 
 
@@ -62,7 +56,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("path", REFUSED)
-async def test_an_invalid_query_is_refused(couch: Client, filled: str, path: str) -> None:
+async def test_an_invalid_query_is_refused(couch, filled, path):
     answer = await couch("GET", f"{filled}/{quote(path, safe='?&=/')}")
     assert answer.status == 400
     assert answer.json["error"] in {"query_parse_error", "bad_request"}
@@ -73,9 +67,7 @@ async def test_an_invalid_query_is_refused(couch: Client, filled: str, path: str
     "body",
     [{"limit": "x"}, {"limit": -1}, {"limit": "2"}, {"limit": None}, {"descending": "yes"}, {"keys": 5}],
 )
-async def test_a_query_in_a_body_is_checked_too(
-    couch: Client, filled: str, path: str, body: dict[str, Any]
-) -> None:
+async def test_a_query_in_a_body_is_checked_too(couch, filled, path, body):
     assert (await couch("POST", f"{filled}/{path}", body)).status == 400
     several = await couch("POST", f"{filled}/{path}/queries", {"queries": [{}, body]})
     assert several.status == 400
@@ -100,12 +92,12 @@ async def test_a_query_in_a_body_is_checked_too(
         (f"{PLAIN}?group=false&group_level=0&reduce=false&limit=1", ["a"]),
     ],
 )
-async def test_rows(couch: Client, filled: str, path: str, expected: list[str]) -> None:
+async def test_rows(couch, filled, path, expected):
     answer = await couch("GET", f"{filled}/{quote(path, safe='?&=/')}")
     assert ids(answer.json["rows"]) == expected
 
 
-async def test_design_documents_with_their_content(couch: Client, filled: str) -> None:
+async def test_design_documents_with_their_content(couch, filled):
     answer = (await couch("GET", f"{filled}/_design_docs", include_docs=True)).json
     assert answer["total_rows"] == 2
     assert answer["rows"][0]["doc"]["views"] == DESIGN["views"]
@@ -120,21 +112,19 @@ async def test_design_documents_with_their_content(couch: Client, filled: str) -
         (ALL, [], []),
     ],
 )
-async def test_several_queries_in_one_request(
-    couch: Client, filled: str, path: str, queries: list[dict[str, Any]], expected: list[list[str]]
-) -> None:
+async def test_several_queries_in_one_request(couch, filled, path, queries, expected):
     address = path if "?" in path else f"{path}/queries"
     answer = await couch("POST", f"{filled}/{address}", {"queries": queries})
     assert [ids(result["rows"]) for result in answer.json["results"]] == expected
 
 
 @pytest.mark.parametrize("body", [{}, {"queries": 5}])
-async def test_malformed_queries_are_refused(couch: Client, filled: str, body: dict[str, Any]) -> None:
+async def test_malformed_queries_are_refused(couch, filled, body):
     for path in (ALL, SUMS):
         assert (await couch("POST", f"{filled}/{path}/queries", body)).status == 400
 
 
-async def test_a_view_in_several_queries_is_reduced(couch: Client, filled: str) -> None:
+async def test_a_view_in_several_queries_is_reduced(couch, filled):
     answer = await couch("POST", f"{filled}/{SUMS}/queries", {"queries": [{}, {"group": True, "limit": 1}]})
     assert [result["rows"] for result in answer.json["results"]] == [
         [{"key": None, "value": 3}],
@@ -142,7 +132,7 @@ async def test_a_view_in_several_queries_is_reduced(couch: Client, filled: str) 
     ]
 
 
-async def test_bulk_get_has_a_result_for_each_request(couch: Client, filled: str) -> None:
+async def test_bulk_get_has_a_result_for_each_request(couch, filled):
     asked = [{"id": "a"}, {"id": "none"}, {"id": "a", "rev": "9-aaaa"}, {"id": "a", "rev": "junk"}]
     answer = await couch("POST", f"{filled}/_bulk_get", {"docs": [*asked, {"id": "a", "rev": "1-aa"}]})
     missing = {"error": "not_found", "reason": "missing"}
@@ -158,7 +148,7 @@ async def test_bulk_get_has_a_result_for_each_request(couch: Client, filled: str
     assert (await couch("POST", f"{filled}/_bulk_get", {"docs": []})).json == {"results": []}
 
 
-async def test_bulk_get_without_a_revision_gives_all_leaves(couch: Client, filled: str) -> None:
+async def test_bulk_get_without_a_revision_gives_all_leaves(couch, filled):
     other = {"_id": "a", "_rev": "1-bb", "n": 9, "_deleted": True}
     await couch("POST", f"{filled}/_bulk_docs", {"docs": [other], "new_edits": False})
     answer = await couch("POST", f"{filled}/_bulk_get", {"docs": [{"id": "a"}]}, revs=True)
@@ -167,7 +157,7 @@ async def test_bulk_get_without_a_revision_gives_all_leaves(couch: Client, fille
     assert all(leaf["_revisions"]["start"] == 1 for leaf in leaves)
 
 
-async def test_missing_revisions(couch: Client, filled: str) -> None:
+async def test_missing_revisions(couch, filled):
     asked = {"a": ["1-aa", "2-bb"], "b": ["1-aa"], "none": ["1-cc"]}
     missing = {"a": ["2-bb"], "none": ["1-cc"]}
     assert (await couch("POST", f"{filled}/_missing_revs", asked)).json == {"missing_revs": missing}
@@ -192,14 +182,14 @@ async def test_missing_revisions(couch: Client, filled: str) -> None:
         ("PATCH", "a"),
     ],
 )
-async def test_an_unknown_method_answers_405(couch: Client, filled: str, method: str, path: str) -> None:
+async def test_an_unknown_method_answers_405(couch, filled, method, path):
     answer = await couch(method, f"{filled}/{path}", {} if method == "PUT" else None)
     assert (answer.status, answer.json["error"]) == (405, "method_not_allowed")
     assert method not in answer.headers["Allow"]
     assert ids((await couch("GET", f"{filled}/{ALL}")).json["rows"])[2:] == ["a", "b", "c"]
 
 
-async def test_settings_can_be_read(couch: Client, database: str) -> None:
+async def test_settings_can_be_read(couch, database):
     assert (await couch("GET", f"{database}/_revs_limit")).json == 1000
     assert isinstance((await couch("GET", f"{database}/_security")).json, dict)
 
@@ -222,9 +212,7 @@ async def test_settings_can_be_read(couch: Client, database: str) -> None:
         ("GET", f"{SUMS}?startkey=1&endkey_docid=a"),
     ],
 )
-async def test_the_embedded_server_names_what_it_does_not_have(
-    node: Client, store: str, method: str, path: str
-) -> None:
+async def test_the_embedded_server_names_what_it_does_not_have(node, store, method, path):
     await node("PUT", f"{store}/_design/d", DESIGN)
     answer = await node(method, f"{store}/{path}", None if method == "GET" else {})
     assert (answer.status, answer.json["error"]) == (501, "not_implemented")
@@ -248,9 +236,7 @@ SAME_KEY = [{"_id": name, "n": n} for name, n in (("a", 1), ("b", 2), ("c", 2), 
     ],
 )
 @pytest.mark.parametrize("view", [PLAIN, f"{SUMS}?reduce=false"])
-async def test_a_view_starts_at_a_document_id(
-    couch: Client, database: str, view: str, query: str, found: list[str]
-) -> None:
+async def test_a_view_starts_at_a_document_id(couch, database, view, query, found):
     await couch("PUT", f"{database}/_design/d", DESIGN)
     await couch("POST", f"{database}/_bulk_docs", {"docs": SAME_KEY})
     answer = await couch("GET", f"{database}/{view}{'&' if '?' in view else '?'}{query}")
@@ -262,7 +248,7 @@ ROUNDED = (1795440019.7530863, 1795440060.4938266, 1795440008.6419752, 179544004
 
 
 @pytest.mark.parametrize("descending", ["false", "true"])
-async def test_a_view_starts_at_each_of_its_rows(couch: Client, database: str, descending: str) -> None:
+async def test_a_view_starts_at_each_of_its_rows(couch, database, descending):
     docs = [{"_id": f"{n:.0f}-{letter}", "n": n} for n in ROUNDED for letter in "abc"]
     await couch("PUT", f"{database}/_design/d", DESIGN)
     await couch("POST", f"{database}/_bulk_docs", {"docs": docs})

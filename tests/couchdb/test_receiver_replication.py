@@ -1,10 +1,7 @@
 """Replications of CouchDB and of the embedded database into the receiver, and out of it."""
 
-from __future__ import annotations
-
 import base64
 import os
-from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
@@ -14,13 +11,10 @@ from growd.store.points import PointMaker
 from growd_cloud.devices import DeviceDocument, device_document_id
 from growd_cloud.months import Month
 from growd_cloud.serving import prepare
-from support.cloud import Cloud, needs_cloud, running_cloud
-from support.couch_client import COUCHDB_ADDRESS, Client, client_of
+from support.cloud import needs_cloud, running_cloud
+from support.couch_client import COUCHDB_ADDRESS, client_of
 from support.database import named_server
 from support.waiting import until_found
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 pytestmark = [
     needs_cloud,
@@ -33,13 +27,13 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 400  # too large for CouchDB to
 
 
 @pytest.fixture
-async def cloud() -> AsyncIterator[Cloud]:
+async def cloud():
     async with running_cloud() as running:
         yield running
 
 
 @pytest.fixture(params=["couchdb", "embedded"])
-async def own(request: pytest.FixtureRequest, embedded: str) -> AsyncIterator[Client]:
+async def own(request, embedded):
     """The database server of the device."""
     server = named_server(os.environ[COUCHDB_ADDRESS])
     is_embedded = request.param == "embedded"
@@ -50,7 +44,7 @@ async def own(request: pytest.FixtureRequest, embedded: str) -> AsyncIterator[Cl
 
 
 @pytest.fixture
-async def source(own: Client) -> AsyncIterator[str]:
+async def source(own):
     """The name of a database of the device."""
     name = f"test-{uuid4().hex}"
     assert (await own("PUT", f"/{name}")).status == 201
@@ -58,17 +52,17 @@ async def source(own: Client) -> AsyncIterator[str]:
     assert (await own("DELETE", f"/{name}")).status == 200
 
 
-def end(url: str, database: str, login: tuple[str, str] | None) -> dict[str, Any]:
+def end(url, database, login):
     auth = {"auth": {"basic": dict(zip(("username", "password"), login, strict=True))}} if login else {}
     return {"url": f"{url}/{database}", **auth}
 
 
-def login_of(client: Client) -> tuple[str, str] | None:
+def login_of(client):
     server = named_server(os.environ[COUCHDB_ADDRESS])
     return server.auth if client.url == server.url else None
 
 
-async def replicate(own: Client, source: Any, target: Any) -> dict[str, Any]:
+async def replicate(own, source, target):
     """The counts of one replication."""
     body = {"source": source, "target": target, "worker_processes": 1, "http_connections": 2}
     answer = await own("POST", "/_replicate", body)
@@ -77,19 +71,17 @@ async def replicate(own: Client, source: Any, target: Any) -> dict[str, Any]:
     return dict(counts["history"][0] if counts.get("history") else counts)
 
 
-async def up(
-    own: Client, source: str, cloud: Cloud, login: tuple[str, str], series: str = "data_point"
-) -> Any:
+async def up(own, source, cloud, login, series="data_point"):
     here = end(own.url, source, login_of(own))
     return await replicate(own, here, end(cloud.url, f"environmental_{series}", login))
 
 
-def made(device: str, timestamp: float, category: str = "") -> dict[str, Any]:
+def made(device, timestamp, category=""):
     maker = PointMaker(device)
     return maker.make("environment_1", "air_temperature", 21.5, timestamp, category=category).document()
 
 
-async def test_points_arrive_in_their_months_once(own: Client, source: str, cloud: Cloud):
+async def test_points_arrive_in_their_months_once(own, source, cloud):
     login = device, _ = await cloud.device()
     november = [made(device, NOVEMBER + at) for at in range(150)]
     december = [made(device, DECEMBER + at) for at in range(50)]
@@ -108,7 +100,7 @@ async def test_points_arrive_in_their_months_once(own: Client, source: str, clou
     assert len(await cloud.stored(names.of_month("points", Month(2025, 11)))) == 151
 
 
-async def test_points_that_the_cloud_lost_arrive_again(own: Client, source: str, cloud: Cloud):
+async def test_points_that_the_cloud_lost_arrive_again(own, source, cloud):
     """A running replication begins anew if the database of checkpoints was made again."""
     login = device, _ = await cloud.device()
     client, month = await cloud.client(login), cloud.names.of_month("points", Month(2025, 11))
@@ -120,7 +112,7 @@ async def test_points_that_the_cloud_lost_arrive_again(own: Client, source: str,
     job = {**ends, "continuous": True, "checkpoint_interval": 1_000}
     assert (await own("PUT", path, job)).status == 201
 
-    async def has_all() -> bool:
+    async def has_all():
         """Restarts a job that waits after a failure, as growd does."""
         if (await own("GET", f"/_scheduler/docs{path}")).json.get("state") == "crashing":
             doc = (await own("GET", path)).json
@@ -129,16 +121,16 @@ async def test_points_that_the_cloud_lost_arrive_again(own: Client, source: str,
         rows = await cloud.couch.all_docs(month) if await cloud.couch.exists(month) else []
         return len(rows) == len(points)
 
-    async def start_time() -> str:
+    async def start_time():
         return str((await client("GET", f"/{POINTS}")).json["instance_start_time"])
 
-    async def is_made_again() -> bool:
+    async def is_made_again():
         await cloud.couch.delete(cloud.names.checkpoints)
         await prepare(cloud.server, RealClock())
         info = await cloud.couch.info(cloud.names.checkpoints)
         return bool(info and info["instance_start_time"] != before)  # whole seconds
 
-    async def is_noticed() -> bool:
+    async def is_noticed():
         return await start_time() != before
 
     try:
@@ -154,7 +146,7 @@ async def test_points_that_the_cloud_lost_arrive_again(own: Client, source: str,
         await own("DELETE", path, rev=(await own("GET", path)).json["_rev"])
 
 
-async def test_an_event_arrives_with_its_photo_and_a_later_one(own: Client, source: str, cloud: Cloud):
+async def test_an_event_arrives_with_its_photo_and_a_later_one(own, source, cloud):
     login = device, _ = await cloud.device()
     first = {"content_type": "image/png", "data": base64.b64encode(PNG).decode()}
     event = made(device, NOVEMBER, "note") | {"_attachments": {"photo-1.png": first}}
@@ -174,7 +166,7 @@ async def test_an_event_arrives_with_its_photo_and_a_later_one(own: Client, sour
     assert b"".join([piece async for piece in pieces]) == PNG
 
 
-async def test_a_changed_event_does_not_arrive(own: Client, source: str, cloud: Cloud):
+async def test_a_changed_event_does_not_arrive(own, source, cloud):
     login = device, _ = await cloud.device()
     event = made(device, NOVEMBER, "note")
     revision = (await own("PUT", f"/{source}/{event['_id']}", event)).json["rev"]
@@ -188,7 +180,7 @@ async def test_a_changed_event_does_not_arrive(own: Client, source: str, cloud: 
     assert stored["value"] == 21.5
 
 
-async def test_a_device_gets_the_recipes_that_are_for_it(own: Client, source: str, cloud: Cloud):
+async def test_a_device_gets_the_recipes_that_are_for_it(own, source, cloud):
     login = device, _ = await cloud.device()
     document = {"_id": device_document_id(device), "device": device, "group": "school"}
     await cloud.couch.put(cloud.names.devices, document)
@@ -209,7 +201,7 @@ async def test_a_device_gets_the_recipes_that_are_for_it(own: Client, source: st
     assert [row["id"] for row in rows] == ["for_all", "for_me", "for_us"]
 
 
-async def test_a_new_recipe_reaches_a_device_that_waits(own: Client, source: str, cloud: Cloud):
+async def test_a_new_recipe_reaches_a_device_that_waits(own, source, cloud):
     login = await cloud.device()
     await own("PUT", "/_replicator")
     job = {
@@ -226,7 +218,7 @@ async def test_a_new_recipe_reaches_a_device_that_waits(own: Client, source: str
         for name in ("first", "second"):
             await cloud.couch.put(cloud.names.recipes, {"_id": name, "format": "simple", "operations": []})
 
-            async def is_copied(copy: str = f"/{source}/{name}") -> bool:
+            async def is_copied(copy=f"/{source}/{name}"):
                 return (await own("GET", copy)).status == 200
 
             await until_found(is_copied)

@@ -1,13 +1,6 @@
 """A change needs the revision of its document, in the embedded server and in CouchDB."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import pytest
-
-if TYPE_CHECKING:
-    from support.couch_client import Answer, Client
 
 UNKNOWN = "9-967a00dff5e02add41819138abb3284d"
 CONFLICT = {"error": "conflict", "reason": "Document update conflict."}
@@ -16,13 +9,13 @@ TEXT = {"Content-Type": "text/plain"}
 IDS = ["doc", "a%2Fb", "null", "_design/d", "_design%2Fd"]
 
 
-async def put(couch: Client, path: str, document: dict[str, Any]) -> str:
+async def put(couch, path, document):
     answer = await couch("PUT", path, document)
     assert answer.status == 201, answer.body
     return str(answer.json["rev"])
 
 
-async def put_text(couch: Client, path: str, text: bytes, **query: str) -> Answer:
+async def put_text(couch, path, text, **query):
     return await couch("PUT", path, text, headers=TEXT, **query)
 
 
@@ -30,9 +23,7 @@ async def put_text(couch: Client, path: str, text: bytes, **query: str) -> Answe
 @pytest.mark.parametrize(
     ("query", "headers"), [({}, {}), ({"rev": UNKNOWN}, {}), ({}, {"If-Match": UNKNOWN})]
 )
-async def test_a_document_is_deleted_only_with_its_revision(
-    couch: Client, database: str, name: str, query: dict[str, str], headers: dict[str, str]
-) -> None:
+async def test_a_document_is_deleted_only_with_its_revision(couch, database, name, query, headers):
     path = f"{database}/{name}"
     rev = await put(couch, path, {"n": 1})
     answer = await couch("DELETE", path, headers=headers, **query)
@@ -43,7 +34,7 @@ async def test_a_document_is_deleted_only_with_its_revision(
     assert (await couch("GET", database)).json["doc_count"] == 0
 
 
-async def test_if_match_names_the_revision(couch: Client, database: str) -> None:
+async def test_if_match_names_the_revision(couch, database):
     path = f"{database}/doc"
     rev = await put(couch, path, {"n": 1})
     changed = await couch("PUT", path, {"n": 2}, headers={"If-Match": f'"{rev}"'})
@@ -53,12 +44,12 @@ async def test_if_match_names_the_revision(couch: Client, database: str) -> None
     assert (await couch("DELETE", path)).json == {"error": "not_found", "reason": "deleted"}
 
 
-async def test_a_missing_document_cannot_be_deleted(couch: Client, database: str) -> None:
+async def test_a_missing_document_cannot_be_deleted(couch, database):
     for name in ("doc", "_design/d", "_local/d", "doc/file"):
         assert (await couch("DELETE", f"{database}/{name}")).status == 404
 
 
-async def test_a_local_document_is_deleted_without_its_revision(couch: Client, database: str) -> None:
+async def test_a_local_document_is_deleted_without_its_revision(couch, database):
     await put(couch, f"{database}/_local/l", {"n": 1})
     assert (await couch("DELETE", f"{database}/_local/l")).status == 200
     assert (await couch("GET", f"{database}/_local/l")).status == 404
@@ -66,7 +57,7 @@ async def test_a_local_document_is_deleted_without_its_revision(couch: Client, d
 
 @pytest.mark.parametrize("rev", ["junk", ""])
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
-async def test_a_malformed_revision_is_refused(couch: Client, database: str, method: str, rev: str) -> None:
+async def test_a_malformed_revision_is_refused(couch, database, method, rev):
     await put(couch, f"{database}/doc", {"n": 1})
     body = {"n": 2} if method == "PUT" else None
     for query, headers in (({"rev": rev}, {}), ({}, {"If-Match": rev})):
@@ -74,7 +65,7 @@ async def test_a_malformed_revision_is_refused(couch: Client, database: str, met
         assert (answer.status, answer.json["reason"]) == (400, "Invalid rev format")
 
 
-async def test_different_revisions_in_one_request_are_refused(couch: Client, database: str) -> None:
+async def test_different_revisions_in_one_request_are_refused(couch, database):
     path = f"{database}/doc"
     rev = await put(couch, path, {"n": 1})
     for body, query, headers in (
@@ -87,7 +78,7 @@ async def test_different_revisions_in_one_request_are_refused(couch: Client, dat
     assert (await couch("GET", path)).json["_rev"] == rev
 
 
-async def test_a_document_is_overwritten_only_with_its_revision(couch: Client, database: str) -> None:
+async def test_a_document_is_overwritten_only_with_its_revision(couch, database):
     path = f"{database}/doc"
     rev = await put(couch, path, {"n": 1})
     for body, query, headers in (
@@ -106,21 +97,19 @@ async def test_a_document_is_overwritten_only_with_its_revision(couch: Client, d
     assert (await couch("GET", path)).json["_rev"] == rev
 
 
-async def test_the_id_is_the_one_in_the_path(couch: Client, database: str) -> None:
+async def test_the_id_is_the_one_in_the_path(couch, database):
     assert (await couch("PUT", f"{database}/doc", {"_id": "other"}, id="third")).json["id"] == "doc"
     assert [row["id"] for row in (await couch("GET", f"{database}/_all_docs")).json["rows"]] == ["doc"]
 
 
-async def test_a_replicated_revision_is_stored_unchanged(couch: Client, database: str) -> None:
+async def test_a_replicated_revision_is_stored_unchanged(couch, database):
     await put(couch, f"{database}/doc", {"n": 1})
     answer = await couch("PUT", f"{database}/doc", {"_rev": "1-abc"}, new_edits=False)
     assert (answer.status, answer.json) == (201, {"ok": True, "id": "doc", "rev": "1-abc"})
 
 
 @pytest.mark.parametrize("name", ["doc", "_design/d"])
-async def test_an_attachment_changes_only_with_the_revision_of_its_document(
-    couch: Client, database: str, name: str
-) -> None:
+async def test_an_attachment_changes_only_with_the_revision_of_its_document(couch, database, name):
     path = f"{database}/{name}"
     rev = (await put_text(couch, f"{path}/a/b.txt", b"first")).json["rev"]
     for method, body in (("PUT", b"second"), ("DELETE", None)):
@@ -136,23 +125,21 @@ async def test_an_attachment_changes_only_with_the_revision_of_its_document(
     assert list((await couch("GET", path)).json["_attachments"]) == ["other"]
 
 
-async def test_a_missing_attachment_is_not_found(couch: Client, database: str) -> None:
+async def test_a_missing_attachment_is_not_found(couch, database):
     rev = await put(couch, f"{database}/doc", {"n": 1})
     assert (await couch("DELETE", f"{database}/doc/none", rev=rev)).status == 404
     assert (await put_text(couch, f"{database}/new/a.txt", b"a", rev=UNKNOWN)).status == 409
     assert (await couch("GET", f"{database}/new")).status == 404
 
 
-async def test_an_attachment_brings_a_deleted_document_back(couch: Client, database: str) -> None:
+async def test_an_attachment_brings_a_deleted_document_back(couch, database):
     rev = await put(couch, f"{database}/doc", {"n": 1})
     await couch("DELETE", f"{database}/doc", rev=rev)
     assert (await put_text(couch, f"{database}/doc/a.txt", b"a")).json["rev"].startswith("3-")
     assert "n" not in (await couch("GET", f"{database}/doc")).json
 
 
-async def test_a_copy_overwrites_only_with_the_revision_of_the_destination(
-    couch: Client, database: str
-) -> None:
+async def test_a_copy_overwrites_only_with_the_revision_of_the_destination(couch, database):
     source = await put(couch, f"{database}/from", {"n": 1})
     rev = await put(couch, f"{database}/to", {"n": 2})
     for destination in ("to", f"to?rev={UNKNOWN}", "from"):

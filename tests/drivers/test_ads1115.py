@@ -1,7 +1,5 @@
 """The ADS1115: inputs, ranges, the line through two points, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from growd_drivers.ads1115 import CHANNELS, RANGES_MV, Ads1115
@@ -17,7 +15,7 @@ VOLTS = ((0.0, 0.0), (5.0, 5.0))
 class Bench:
     """A chip on a bus, whose inputs have these voltages."""
 
-    def __init__(self, **volts: float) -> None:
+    def __init__(self, **volts):
         self.clock = SleepingTime()
         self.chip = SimulatedAds1115(lambda: None, self.clock.monotonic)
         for name, value in volts.items():
@@ -26,11 +24,11 @@ class Bench:
         adapter.attach(0x48, self.chip)
         self.bus = I2CBus(smbus_over(I2CKernel({1: adapter})), number=1)
 
-    def input(self, channel: str = "0", **options) -> Ads1115:
+    def input(self, channel="0", **options):
         chosen = {"points": VOLTS, **options}
         return Ads1115(self.bus, sleep=self.clock.sleep, channel=channel, **chosen)
 
-    def volts(self, channel: str, **options) -> float:
+    def volts(self, channel, **options):
         return self.input(channel, **options).read().value
 
 
@@ -78,7 +76,7 @@ def test_a_chip_that_another_program_uses_gives_no_reading(said):
     bench = Bench(a0=1.0)
     device = bench.input()
 
-    def steal(seconds: float) -> None:
+    def steal(seconds):
         bench.clock.sleep(seconds)
         bench.bus.writeto(0x48, bytes((1, 0xE3, 0x83)))  # starts another input
 

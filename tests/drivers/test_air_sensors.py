@@ -1,19 +1,12 @@
 """What the drivers of sensors of the air have in common."""
 
-from __future__ import annotations
-
 import errno
 from dataclasses import fields
 from itertools import pairwise
 
 import pytest
 
-from growd_drivers.errors import (
-    DeviceMissingError,
-    DriverError,
-    NotReadyError,
-    TransferError,
-)
+from growd_drivers.errors import DeviceMissingError, DriverError, NotReadyError, TransferError
 from growd_hwsim.chamber import Air
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.faults import Fault

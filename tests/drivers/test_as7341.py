@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 
 import pytest
@@ -23,7 +21,7 @@ from support.machine import SleepingTime
 
 
 class Bench:
-    def __init__(self, *, gain: float = 1.0, **options) -> None:
+    def __init__(self, *, gain=1.0, **options):
         self.clock = SleepingTime()
         self.light = {"white": 100.0}
         self.chip = SimulatedAs7341(lambda: self.light, self.clock.monotonic, gain=gain)
@@ -34,7 +32,7 @@ class Bench:
         clock = {"sleep": self.clock.sleep, "monotonic": self.clock.monotonic}
         self.driver = As7341(self.bus, **clock, **options)
 
-    def read(self, **light: float) -> float:
+    def read(self, **light):
         self.light = light
         return self.driver.read().ppfd_umol_m2_s
 

@@ -1,7 +1,5 @@
 """Nine clock pulses by `pinctrl`, as its sources print and take pins (raspberrypi/utils, pinctrl.c)."""
 
-from __future__ import annotations
-
 import errno
 import os
 
@@ -14,12 +12,12 @@ from growd_drivers.bus_clear import clear_bus, run_pinctrl
 class Pinctrl:
     """The tool, on a machine whose pin 3 has this state."""
 
-    def __init__(self, state: str = " 3: a0    pu | hi // GPIO3 = SCL1\n") -> None:
+    def __init__(self, state=" 3: a0    pu | hi // GPIO3 = SCL1\n"):
         self.state = state
-        self.sets: list[tuple[str, ...]] = []
-        self.fails_at: int | None = None
+        self.sets = []
+        self.fails_at = None
 
-    def __call__(self, command: str, pin: str, *options: str) -> str:
+    def __call__(self, command, pin, *options):
         if command == "get":
             return self.state
         self.sets.append((pin, *options))
@@ -71,7 +69,7 @@ def test_pins_of_something_else_are_left_alone(number, state, words):
     assert pinctrl.sets == []
 
 
-def script(path, text: str) -> str:
+def script(path, text):
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return os.fspath(path)

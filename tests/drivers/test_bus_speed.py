@@ -1,13 +1,6 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from growd_drivers.bus_speed import bus_speed_hz
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -20,7 +13,7 @@ if TYPE_CHECKING:
         (b"\x00\x00\x00\x00\x00\x00\xc3\x50", None),
     ],
 )
-def test_the_speed_is_a_cell_of_the_device_tree(tmp_path: Path, cell: bytes, speed: int | None):
+def test_the_speed_is_a_cell_of_the_device_tree(tmp_path, cell, speed):
     node = tmp_path / "node"
     node.mkdir()
     (node / "clock-frequency").write_bytes(cell)
@@ -29,7 +22,7 @@ def test_the_speed_is_a_cell_of_the_device_tree(tmp_path: Path, cell: bytes, spe
     assert bus_speed_hz(1, adapters=tmp_path) == speed
 
 
-def test_a_bus_without_a_device_tree_has_no_known_speed(tmp_path: Path):
+def test_a_bus_without_a_device_tree_has_no_known_speed(tmp_path):
     (tmp_path / "i2c-1").mkdir()
     assert bus_speed_hz(1, adapters=tmp_path) is None
     assert bus_speed_hz(2, adapters=tmp_path) is None

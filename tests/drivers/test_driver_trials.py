@@ -1,9 +1,6 @@
 """The table of faults for drivers: growd's own pass, and each kind of mistake fails the row that names it."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +11,6 @@ from growd_drivers.kinds import UnloadedKind
 from growd_hwsim.driver_bench import SHARE
 from growd_hwsim.driver_trials import trials_of
 from support.own_packages import EXAMPLE, KIND, importable, unpacked, wheel_of
-
-if TYPE_CHECKING:
-    from growd_hwsim.driver_bench import TrialSubject
 
 pytestmark = pytest.mark.long
 
@@ -31,7 +25,7 @@ ON_A_BUS = [
 def example(tmp_path):
     """Install the example, with its source changed by replacements."""
 
-    def installed(**changes: dict[str, str]) -> TrialSubject:
+    def installed(**changes):
         folder = unpacked(wheel_of(EXAMPLE, tmp_path), tmp_path / "installed")
         for name, replacements in changes.items():
             file = folder / f"{name}.py"
@@ -50,7 +44,7 @@ def example(tmp_path):
         yield installed
 
 
-def failures(subject) -> dict[str, str]:
+def failures(subject):
     rows = [trial.result(subject) for trial in trials_of(subject)]
     return {row.name: row.failure for row in rows if row.failure}
 

@@ -1,18 +1,11 @@
 """The DS18B20 over files as the kernel has them."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest
 
 from growd_drivers.ds18b20 import Ds18b20
-from growd_drivers.errors import (
-    DeviceMissingError,
-    HardwareUnavailableError,
-    SettingError,
-    TransferError,
-)
+from growd_drivers.errors import DeviceMissingError, HardwareUnavailableError, SettingError, TransferError
 from growd_drivers.one_wire import SysfsOneWire
 from growd_hwsim.chips.ds18b20 import SimulatedDs18b20, crc8
 from growd_hwsim.faults import Faults
@@ -30,7 +23,7 @@ def root(tmp_path):
     return tmp_path
 
 
-def sensor_with(root, text: str, **options) -> Ds18b20:
+def sensor_with(root, text, **options):
     (root / ID).mkdir()
     (root / ID / "w1_slave").write_text(text)
     return Ds18b20(SysfsOneWire(root), **options)

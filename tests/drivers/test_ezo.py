@@ -1,7 +1,5 @@
 """EZO circuits: commands, status bytes, set-up, compensation and calibration."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest
@@ -33,7 +31,7 @@ PAIRS = {
 class Bench:
     """A circuit on a bus."""
 
-    def __init__(self, driver: type, *, chip: type | None = None, water: object = WATER, **settings) -> None:
+    def __init__(self, driver, *, chip=None, water=WATER, **settings):
         self.clock = SleepingTime()
         simulated, self.address, self.true = PAIRS[driver]
         self.chip = (chip or simulated)(lambda: water, self.clock.monotonic)
@@ -42,11 +40,11 @@ class Bench:
         bus = I2CBus(smbus_over(I2CKernel({1: self.adapter})), number=1)
         self.driver = driver(bus, sleep=self.clock.sleep, **settings)
 
-    def read(self) -> float:
+    def read(self):
         return self.driver.read().value
 
     @property
-    def commands(self) -> list[str]:
+    def commands(self):
         return [data.decode() for data in self.chip.written if data]
 
 

@@ -1,7 +1,5 @@
 """Switches on pins: levels and pulls."""
 
-from __future__ import annotations
-
 import pytest
 
 from growd_drivers.errors import HardwareUnavailableError, SettingError

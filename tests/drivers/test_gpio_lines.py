@@ -1,10 +1,7 @@
 """The pins over gpiod, on a stand-in for that package whose lines outlive the process."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,20 +9,14 @@ from growd_drivers.gpio_lines import GpiodLines, header_chip
 from support.lasting_pins import LastingPins
 from support.processes import Ending
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from support.sentences import Said
-
 
 @pytest.fixture
-def pins(tmp_path: Path) -> LastingPins:
+def pins(tmp_path):
     return LastingPins(tmp_path)
 
 
 @pytest.fixture
-def lines(pins: LastingPins) -> Iterator[GpiodLines]:
+def lines(pins):
     with pins.here():
         lines = GpiodLines(header_chip())
         yield lines
@@ -34,12 +25,12 @@ def lines(pins: LastingPins) -> Iterator[GpiodLines]:
 
 
 @pytest.mark.parametrize("level", [0, 1])
-def test_a_pin_has_its_first_level_from_the_request_itself(pins: LastingPins, lines: GpiodLines, level: int):
+def test_a_pin_has_its_first_level_from_the_request_itself(pins, lines, level):
     lines.claim(23, level, -1)
     assert pins.history() == [(23, level)]
 
 
-def test_a_line_that_is_claimed_otherwise_is_never_given_back(pins: LastingPins, lines: GpiodLines):
+def test_a_line_that_is_claimed_otherwise_is_never_given_back(pins, lines):
     lines.claim(23, 0, -1)
     request = lines._requests[23]
     lines.claim(23, 1, -1)
@@ -50,13 +41,13 @@ def test_a_line_that_is_claimed_otherwise_is_never_given_back(pins: LastingPins,
     assert pins.history() == [(23, 0), (23, 1), (23, 0)]
 
 
-def test_a_level_that_a_program_left_shows_as_an_output(pins: LastingPins, lines: GpiodLines):
+def test_a_level_that_a_program_left_shows_as_an_output(pins, lines):
     pins.left({24: 1})
     assert lines.is_output(24)
     assert not lines.is_output(23)
 
 
-def test_a_busy_pin_names_its_user(pins: LastingPins, lines: GpiodLines, said: Said):
+def test_a_busy_pin_names_its_user(pins, lines, said):
     holder = (
         "import gpiod, sys\n"
         "settings = gpiod.LineSettings(gpiod.Direction.OUTPUT)\n"
@@ -75,7 +66,7 @@ def test_a_busy_pin_names_its_user(pins: LastingPins, lines: GpiodLines, said: S
     assert pins.levels() == {23: 1}
 
 
-def test_the_kernel_gets_pull_and_debounce(pins: LastingPins, lines: GpiodLines, said: Said):
+def test_the_kernel_gets_pull_and_debounce(pins, lines, said):
     import gpiod  # noqa: PLC0415  the stand-in
 
     for pull, bias, level in (("up", "PULL_UP", 1), ("down", "PULL_DOWN", 0), ("none", "DISABLED", 0)):

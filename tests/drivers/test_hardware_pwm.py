@@ -1,7 +1,5 @@
 """Hardware PWM on a simulated /sys/class/pwm, with the pin keeper and the driver of lamps above it."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 from contextlib import suppress
@@ -29,19 +27,19 @@ PERIOD, DUTY, ENABLE, POLARITY = (
 
 
 class Bench:
-    def __init__(self, **options) -> None:
+    def __init__(self, **options):
         self.clock = SleepingTime()
-        self.changes: list[tuple[int, float]] = []
+        self.changes = []
         self.files = SimulatedPwmSysfs(CHANNELS, on_change=self.on_change, **options)
         self.pins = self.open()
 
-    def open(self) -> SimulatedPins:
+    def open(self):
         return SimulatedPins(self.clock.monotonic, pwm_files=self.files)
 
-    def on_change(self, pin: int, high: float) -> None:
+    def on_change(self, pin, high):
         self.changes.append((pin, high))
 
-    def light(self, pin: int = PIN, *, frequency_hz: float = 200.0, active_high: bool = True) -> PinOutput:
+    def light(self, pin=PIN, *, frequency_hz=200.0, active_high=True):
         return PinOutput(
             self.pins, pin, name="light", frequency_hz=frequency_hz, active_high=active_high, pwm_chip=0
         )

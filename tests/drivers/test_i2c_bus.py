@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import threading
 
@@ -15,37 +13,37 @@ class Memory(I2CSlave):
 
     name = "memory"
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.cells = bytearray(256)
         self.place = 0
 
-    def on_write(self, data: bytes) -> None:
+    def on_write(self, data):
         if data[0] == 0xEE:
             raise NoAcknowledgeError
         self.place = data[0]
         self.cells[self.place : self.place + len(data) - 1] = data[1:]
 
-    def on_read(self, length: int) -> bytes:
+    def on_read(self, length):
         return bytes(self.cells[self.place : self.place + length])
 
 
 class Bench:
-    def __init__(self, **options) -> None:
+    def __init__(self, **options):
         self.memory = Memory()
-        self.broken: int | None = None
+        self.broken = None
         self.adapter = I2CAdapter(1, wire=self.wire, **options)
         self.adapter.attach(0x50, self.memory)
         self.opens = 0
-        self.cleared: list[int] = []
+        self.cleared = []
         self.can_clear = True
         self.bus = I2CBus(self.open, number=1, clear=self.clear)
 
-    def open(self, number: int):
+    def open(self, number):
         self.opens += 1
         return smbus_over(I2CKernel({1: self.adapter}))(number)
 
-    def clear(self, number: int) -> None:
+    def clear(self, number):
         self.cleared.append(number)
         if not self.can_clear:
             raise OSError(errno.ENOTSUP, "there is no pinctrl here")

@@ -1,7 +1,5 @@
 """The pin keeper as a process: what becomes of the pins when it, or the program that uses it, fails."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal
@@ -10,7 +8,6 @@ import sys
 import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,12 +19,6 @@ from support.lasting_pins import LastingPins
 from support.processes import Ending
 from support.waiting import wait_until
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from growd_drivers.pins import Library
-    from support.sentences import Said
-
 pytestmark = pytest.mark.long
 
 PIN = 12
@@ -37,29 +28,29 @@ LIBRARIES = ("gpiod", "RPi.GPIO")
 
 
 @pytest.fixture(params=LIBRARIES)
-def library(request: pytest.FixtureRequest) -> Library:
+def library(request):
     return request.param
 
 
 @pytest.fixture
-def lasting(tmp_path: Path) -> LastingPins:
+def lasting(tmp_path):
     return LastingPins(tmp_path)
 
 
 @pytest.fixture
-def pins(lasting: LastingPins, library: Library) -> Iterator[KeptPins]:
+def pins(lasting, library):
     with lasting.here():
         yield kept_pins(library)
 
 
-def answers(pins: KeptPins) -> bool:
+def answers(pins):
     with suppress(OSError):
         pins.ping()
         return True
     return False
 
 
-def is_gone(process: int) -> bool:
+def is_gone(process):
     """Whether a process has ended; this process may not have waited for it."""
     with suppress(FileNotFoundError):
         return "\nState:\tZ" in Path(f"/proc/{process}/status").read_text(encoding="ascii")
@@ -70,7 +61,7 @@ def is_gone(process: int) -> bool:
 
 
 @pytest.mark.parametrize("rest", [0, 1])
-def test_a_level_ends_while_nobody_asks(lasting: LastingPins, pins: KeptPins, rest: int):
+def test_a_level_ends_while_nobody_asks(lasting, pins, rest):
     assert pins.claim(PIN, rest)
     assert pins.write(PIN, 1.0 - rest, 1.0, 0.1) is None
     wait_until(lambda: lasting.levels() == {PIN: rest})
@@ -81,7 +72,7 @@ def test_a_level_ends_while_nobody_asks(lasting: LastingPins, pins: KeptPins, re
     assert pins.write(PIN, float(rest), 1.0, 0.0) == 0.0
 
 
-def test_pulses_alternate_and_end(lasting: LastingPins, pins: KeptPins):
+def test_pulses_alternate_and_end(lasting, pins):
     pins.claim(PIN, 0)
     pins.write(PIN, 0.5, 100.0, FOR_EVER_S)
     wait_until(lambda: len(lasting.history()) > 10)
@@ -91,14 +82,14 @@ def test_pulses_alternate_and_end(lasting: LastingPins, pins: KeptPins):
     wait_until(lambda: lasting.levels() == {PIN: 0} and pins.write(PIN, 0.0, 1.0, 0.0) == 0.0)
 
 
-def test_a_full_level_is_steady(lasting: LastingPins, pins: KeptPins):
+def test_a_full_level_is_steady(lasting, pins):
     pins.claim(PIN, 0)
     pins.write(PIN, 1.0, 100.0, FOR_EVER_S)
     pins.write(PIN, 0.0, 100.0, 0.0)
     assert [level for _, level in lasting.history() if level] == [1]
 
 
-def test_only_what_a_program_has_left_driven_is_claimed_on_request(lasting: LastingPins, pins: KeptPins):
+def test_only_what_a_program_has_left_driven_is_claimed_on_request(lasting, pins):
     lasting.left({PIN: 1})
     assert pins.claim(PIN, 0, only_if_driven=True)
     assert not pins.claim(13, 0, only_if_driven=True)
@@ -137,7 +128,7 @@ FAILURES = {
 
 
 @contextmanager
-def program(lasting: LastingPins, library: str, name: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def program(lasting, library, name):
     """A program that drives a pin for as long as it can, and the number of its keeper."""
     valid_s, failure = FAILURES[name]
     command = [sys.executable, "-c", BEGIN + failure, library, str(valid_s)]
@@ -153,7 +144,7 @@ def program(lasting: LastingPins, library: str, name: str) -> Iterator[tuple[sub
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_program_that_fails_leaves_its_pins_at_rest(lasting: LastingPins, library: Library, failure: str):
+def test_a_program_that_fails_leaves_its_pins_at_rest(lasting, library, failure):
     with program(lasting, library, failure) as (running, keeper):
         assert running.stdin is not None
         assert lasting.levels() == {PIN: 1}
@@ -165,7 +156,7 @@ def test_a_program_that_fails_leaves_its_pins_at_rest(lasting: LastingPins, libr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGABRT])
-def test_signals_to_all_processes_of_growd_do_not_end_the_keeper(pins: KeptPins, number: signal.Signals):
+def test_signals_to_all_processes_of_growd_do_not_end_the_keeper(pins, number):
     pins.claim(PIN, 0)
     keeper = pins.process
     assert keeper is not None
@@ -178,9 +169,7 @@ def test_signals_to_all_processes_of_growd_do_not_end_the_keeper(pins: KeptPins,
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_keeper_that_fails_is_replaced_by_one_that_brings_all_to_rest(
-    lasting: LastingPins, pins: KeptPins, number: signal.Signals
-):
+def test_a_keeper_that_fails_is_replaced_by_one_that_brings_all_to_rest(lasting, pins, number):
     for pin, rest in ((PIN, 0), (13, 1)):
         pins.claim(pin, rest)
         pins.write(pin, 1.0 - rest, 1.0, FOR_EVER_S)
@@ -200,7 +189,7 @@ def test_a_keeper_that_fails_is_replaced_by_one_that_brings_all_to_rest(
     assert lasting.levels() == {PIN: 1, 13: 1}
 
 
-def test_an_input_is_read_again_from_a_new_keeper(lasting: LastingPins, pins: KeptPins, said: Said):
+def test_an_input_is_read_again_from_a_new_keeper(lasting, pins, said):
     switch = GpioInput(pins, 17, pull="up")
     assert switch.read().is_active == 0
     assert pins.process is not None
@@ -212,9 +201,7 @@ def test_an_input_is_read_again_from_a_new_keeper(lasting: LastingPins, pins: Ke
     assert switch.read().is_active == 1
 
 
-def test_a_pin_that_the_new_keeper_is_refused_is_brought_to_rest_as_soon_as_it_is_free(
-    lasting: LastingPins, said: Said
-):
+def test_a_pin_that_the_new_keeper_is_refused_is_brought_to_rest_as_soon_as_it_is_free(lasting, said):
     holder = (
         "import gpiod, sys\n"
         "settings = gpiod.LineSettings(gpiod.Direction.OUTPUT, gpiod.line.Value.ACTIVE)\n"
@@ -245,9 +232,7 @@ def test_a_pin_that_the_new_keeper_is_refused_is_brought_to_rest_as_soon_as_it_i
 
 
 @pytest.mark.parametrize("executable", ["/nowhere/python", "/bin/false"], ids=["none", "ends at once"])
-def test_a_keeper_that_cannot_start_is_an_error_and_is_tried_again(
-    lasting: LastingPins, library: Library, executable: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_keeper_that_cannot_start_is_an_error_and_is_tried_again(lasting, library, executable, monkeypatch):
     with lasting.here():
         with monkeypatch.context() as patch:
             patch.setattr(sys, "executable", executable)
@@ -261,9 +246,7 @@ def test_a_keeper_that_cannot_start_is_an_error_and_is_tried_again(
     assert lasting.levels() == {PIN: 0}
 
 
-def test_a_new_keeper_that_does_not_answer_is_not_asked_again(
-    lasting: LastingPins, library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
-):
+def test_a_new_keeper_that_does_not_answer_is_not_asked_again(lasting, library, tmp_path, monkeypatch, said):
     """An answer that comes late would be taken for that to the next request."""
     slow = tmp_path / "python"
     slow.write_text(f'#!/bin/sh\nsleep 600 & echo $! >{tmp_path}/pid; wait; exec {sys.executable} "$@"\n')
@@ -286,7 +269,7 @@ def test_a_new_keeper_that_does_not_answer_is_not_asked_again(
         assert lasting.levels() == {PIN: 0}
 
 
-def test_a_keeper_ends_although_a_pin_fails(tmp_path: Path):
+def test_a_keeper_ends_although_a_pin_fails(tmp_path):
     with LastingPins(tmp_path).here():
         pins = KeptPins("gpiod")
         pins.claim(PIN, 0)
@@ -302,13 +285,13 @@ def test_a_keeper_ends_although_a_pin_fails(tmp_path: Path):
 # many at once
 
 
-def test_many_threads_at_the_first_use_get_all_their_pins(lasting: LastingPins, library: Library):
+def test_many_threads_at_the_first_use_get_all_their_pins(lasting, library):
     numbers = (5, 6, 12, 13, 18, 22, 23, 24)
     together = threading.Barrier(THREADS)
-    seen: list[KeptPins] = []
-    failures: list[Exception] = []
+    seen = []
+    failures = []
 
-    def claim(mine: tuple[int, ...]) -> None:
+    def claim(mine):
         together.wait()
         try:
             pins = kept_pins(library)
@@ -331,25 +314,25 @@ def test_many_threads_at_the_first_use_get_all_their_pins(lasting: LastingPins, 
     assert lasting.levels() == dict.fromkeys(numbers, 1)
 
 
-def test_each_claim_is_noted_with_all_before_it(pins: KeptPins):
-    noted: list[set[int]] = []
+def test_each_claim_is_noted_with_all_before_it(pins):
+    noted = []
     pins.on_claim = lambda pin: noted.append({*pins.claimed, pin})
     in_threads([lambda pin=pin: pins.claim(pin, 0) for pin in range(4, 4 + THREADS)])
     assert [len(each) for each in noted] == list(range(1, THREADS + 1))
 
 
-def test_the_time_that_is_counted_is_right_while_a_keeper_is_replaced(pins: KeptPins):
+def test_the_time_that_is_counted_is_right_while_a_keeper_is_replaced(pins):
     """A new keeper counts from 0."""
     pins.claim(PIN, 0)
-    given: list[float | None] = []
+    given = []
     is_over = threading.Event()
 
-    def write() -> None:
+    def write():
         while not is_over.is_set():
             with suppress(OSError):
                 given.append(pins.write(PIN, 1.0, 1.0, 1.0))
 
-    def kill() -> None:
+    def kill():
         try:
             for _ in range(2):
                 assert pins.process is not None
@@ -364,7 +347,7 @@ def test_the_time_that_is_counted_is_right_while_a_keeper_is_replaced(pins: Kept
     assert all(each is None or each >= 0 for each in given)
 
 
-def in_threads(calls: list[Callable[[], object]]) -> None:
+def in_threads(calls):
     threads = [threading.Thread(target=call) for call in calls]
     for thread in threads:
         thread.start()
@@ -375,7 +358,7 @@ def in_threads(calls: list[Callable[[], object]]) -> None:
 # what it costs
 
 
-def test_the_keeper_does_not_grow(pins: KeptPins):
+def test_the_keeper_does_not_grow(pins):
     pins.claim(PIN, 0)
     sizes = []
     for number in range(100_000):
@@ -396,18 +379,18 @@ def test_the_keeper_does_not_grow(pins: KeptPins):
     assert sizes[1] - sizes[0] < 200
 
 
-def resident_kb(pins: KeptPins) -> int:
+def resident_kb(pins):
     return status_kb(pins, "VmRSS")
 
 
-def status_kb(pins: KeptPins, name: str) -> int:
+def status_kb(pins, name):
     for line in Path(f"/proc/{pins.process}/status").read_text(encoding="ascii").splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1])
     raise ValueError(name)
 
 
-def test_memory_is_locked_only_without_a_limit(lasting: LastingPins):
+def test_memory_is_locked_only_without_a_limit(lasting):
     soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     limits = [2**23] + [resource.RLIM_INFINITY] * (hard == resource.RLIM_INFINITY)
     try:
@@ -421,7 +404,7 @@ def test_memory_is_locked_only_without_a_limit(lasting: LastingPins):
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (soft, hard))
 
 
-def test_another_library_has_another_keeper(lasting: LastingPins):
+def test_another_library_has_another_keeper(lasting):
     with lasting.here():
         first = kept_pins("gpiod")
         first.claim(PIN, 0)
@@ -445,7 +428,7 @@ pins.close()
 """
 
 
-def test_the_keeper_finds_the_packages_of_an_installed_growd_which_python_does_not_know(lasting: LastingPins):
+def test_the_keeper_finds_the_packages_of_an_installed_growd_which_python_does_not_know(lasting):
     python = Path(sys.base_prefix, "bin", "python3")  # has none of the packages of this environment
     packages = (lasting.environment["PYTHONPATH"], str(Path(pins_module.__file__).parents[1]))
     variables = {"PINS_FILE": lasting.environment["PINS_FILE"]}

@@ -1,9 +1,5 @@
 """The two files of the outputs of the last run, and bringing these to rest."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,9 +7,6 @@ from hypothesis import strategies as st
 from growd_drivers.last_run import FILE_NAMES, LastRun, SafePin, last_run, rest_last_run
 from growd_drivers.pins import kept_pins
 from support.lasting_pins import LastingPins
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RUN = LastRun(
     [SafePin("valve", 23, 0), SafePin("lamp", 24, 1), SafePin("white", 18, 1, 0)],
@@ -34,19 +27,19 @@ DAMAGES = {
 }
 
 
-def save(data: Path, *contents: bytes | None) -> None:
+def save(data, *contents):
     for name, content in zip(FILE_NAMES, contents, strict=True):
         if content is not None:
             (data / name).write_bytes(content)
 
 
-def test_without_files_there_are_no_outputs(tmp_path: Path):
+def test_without_files_there_are_no_outputs(tmp_path):
     assert last_run(tmp_path) == (LastRun(), "")
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 @pytest.mark.parametrize("damaged", [0, 1])
-def test_either_file_is_enough(tmp_path: Path, damage: bytes | None, damaged: int):
+def test_either_file_is_enough(tmp_path, damage, damaged):
     contents = [RUN.encoded(), RUN.encoded()]
     contents[damaged] = damage
     save(tmp_path, *contents)
@@ -57,28 +50,28 @@ def test_either_file_is_enough(tmp_path: Path, damage: bytes | None, damaged: in
 
 
 @pytest.mark.parametrize("damage", [each for each in DAMAGES.values() if each is not None])
-def test_damage_of_both_files_is_reported_for_each(tmp_path: Path, damage: bytes):
+def test_damage_of_both_files_is_reported_for_each(tmp_path, damage):
     save(tmp_path, damage, damage)
     run, trouble = last_run(tmp_path)
     assert run == LastRun()
     assert trouble.count("can't be read") == 2
 
 
-def test_a_file_that_cannot_be_opened_does_not_hide_the_other(tmp_path: Path):
+def test_a_file_that_cannot_be_opened_does_not_hide_the_other(tmp_path):
     (tmp_path / FILE_NAMES[0]).mkdir()
     save(tmp_path, None, RUN.encoded())
     assert last_run(tmp_path)[0] == RUN
 
 
 @given(content=st.binary(max_size=60))
-def test_no_content_is_an_exception(tmp_path_factory: pytest.TempPathFactory, content: bytes):
+def test_no_content_is_an_exception(tmp_path_factory, content):
     data = tmp_path_factory.getbasetemp()
     save(data, content, b"[" * 65_536)
     assert last_run(data)[0] == LastRun()
 
 
 @pytest.mark.parametrize("library", ["gpiod", "RPi.GPIO"])
-def test_what_is_still_an_output_is_brought_to_rest_and_nothing_else(tmp_path: Path, library):
+def test_what_is_still_an_output_is_brought_to_rest_and_nothing_else(tmp_path, library):
     pins = LastingPins(tmp_path)
     pins.left({23: 1, 5: 1})
     outputs = [SafePin("gone", 99 % 28, 0), SafePin("valve", 23, 0), SafePin("a bus now", 24, 1)]
@@ -89,7 +82,7 @@ def test_what_is_still_an_output_is_brought_to_rest_and_nothing_else(tmp_path: P
         assert {*kept_pins(library).claimed} == {23}
 
 
-def test_a_pin_that_is_refused_stops_no_other(tmp_path: Path):
+def test_a_pin_that_is_refused_stops_no_other(tmp_path):
     pins = LastingPins(tmp_path)
     pins.left({23: 1})
     outputs = [SafePin("white", 18, 0, 7), SafePin("valve", 23, 0)]  # there is no pwmchip7
@@ -100,7 +93,7 @@ def test_a_pin_that_is_refused_stops_no_other(tmp_path: Path):
 
 
 @pytest.mark.parametrize("run", [LastRun([SafePin("valve", 23, 0)], is_simulated=True), LastRun()])
-def test_after_a_simulated_run_and_without_outputs_nothing_is_driven(tmp_path: Path, run: LastRun):
+def test_after_a_simulated_run_and_without_outputs_nothing_is_driven(tmp_path, run):
     pins = LastingPins(tmp_path)
     pins.left({23: 1})
     save(tmp_path, run.encoded(), run.encoded())
@@ -109,9 +102,7 @@ def test_after_a_simulated_run_and_without_outputs_nothing_is_driven(tmp_path: P
     assert pins.levels() == {23: 1}
 
 
-def test_another_machine_and_a_keeper_that_cannot_start_are_no_exceptions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_another_machine_and_a_keeper_that_cannot_start_are_no_exceptions(tmp_path, monkeypatch):
     save(tmp_path, LastRun([SafePin("valve", 23, 0)]).encoded(), None)
     with LastingPins(tmp_path).here({}):
         rest_last_run(tmp_path)

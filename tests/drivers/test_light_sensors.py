@@ -1,7 +1,5 @@
 """What the drivers of the light sensors have in common."""
 
-from __future__ import annotations
-
 import pytest
 
 from growd_drivers.errors import DeviceMissingError

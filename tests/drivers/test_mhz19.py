@@ -1,7 +1,5 @@
 """The driver under real pyserial, on a pseudo terminal with a chip at its other end."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os
@@ -9,12 +7,7 @@ from collections import deque
 
 import pytest
 
-from growd_drivers.errors import (
-    DeviceMissingError,
-    HardwareUnavailableError,
-    SettingError,
-    TransferError,
-)
+from growd_drivers.errors import DeviceMissingError, HardwareUnavailableError, SettingError, TransferError
 from growd_drivers.hardware import Hardware
 from growd_drivers.mhz19 import ANSWER_S, BAUD, WARM_UP_S, Mhz16, Mhz19
 from growd_drivers.serial_line import SerialLine, open_port
@@ -29,17 +22,17 @@ PORT = "/dev/serial0"
 class Bench:
     """A chip; `script` replaces its next answers on the wire."""
 
-    def __init__(self, port: str = PORT, place: str = PORT, **settings) -> None:
+    def __init__(self, port=PORT, place=PORT, **settings):
         self.clock = SleepingTime()
         self.ppm = 800.0
-        self.script: deque[list[bytes]] = deque()
+        self.script = deque()
         self.chip = SimulatedMhz19(lambda: self.ppm, self.clock.monotonic)
         self.ports = SerialPorts(wire=self.wire, sleep=self.clock.sleep)
         self.ports.attach(port, self.chip)
         self.line = SerialLine(self.open, place, baud=BAUD, timeout_s=ANSWER_S)
         self.driver = Mhz19(self.line, monotonic=self.clock.monotonic, **settings)
 
-    def open(self, place: str, baud: int, timeout_s: float):
+    def open(self, place, baud, timeout_s):
         self.port = self.ports.open(place, baud, timeout_s)
         return self.port
 
@@ -49,20 +42,20 @@ class Bench:
             return self.script.popleft()
         return pieces
 
-    def read(self, *pieces: bytes) -> float:
+    def read(self, *pieces):
         if pieces:
             self.script.append(list(pieces))
         return self.driver.read().carbon_dioxide_ppm
 
-    def warm(self) -> None:
+    def warm(self):
         self.read()
         self.clock.advance(WARM_UP_S)
         self.read()
 
-    def commands(self, number: int) -> list[bytes]:
+    def commands(self, number):
         return [command for command in self.chip.received if command[2] == number]
 
-    def close(self) -> None:
+    def close(self):
         self.line.close()
         self.ports.close()
 

@@ -1,7 +1,5 @@
 """Switches in the network, over real HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 from urllib.parse import unquote
@@ -34,7 +32,7 @@ LOGIN = DeviceLogin("admin", "to:p&s cret")
 asking = partial(ask_http, limit_s=PATIENCE_S)
 
 
-async def opened(device, protocol: str, *, relay: int = 1, ask=asking, **options) -> HttpSwitch:
+async def opened(device, protocol, *, relay=1, ask=asking, **options):
     options = {"timer_s": TIMER_S, **options}
     made = PROTOCOLS[protocol](device.url, relay)
     return await asyncio.to_thread(partial(HttpSwitch, made, ask, name="heater", **options))
@@ -57,7 +55,7 @@ async def test_a_relay_is_switched_and_safe_at_the_begin_and_the_end(protocol):
         assert not device.switch.is_on(1)
 
 
-def first_on(protocol: str) -> str:
+def first_on(protocol):
     """The request of a person who switched the relay on."""
     return {
         "shelly_gen1": "/relay/1?turn=on",
@@ -262,7 +260,7 @@ def _shelly_dose(topic, level, valid_s):
 class Client:
     """A connection whose messages reach a device."""
 
-    def __init__(self, device: SimulatedSwitch) -> None:
+    def __init__(self, device):
         self.device = device
         self.problem = ""
 

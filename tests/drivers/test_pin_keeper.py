@@ -1,7 +1,5 @@
 """The logic of the pin keeper on a clock of the test: pulses, leases, doses, and outputs that fail."""
 
-from __future__ import annotations
-
 import errno
 import random
 import socket
@@ -39,18 +37,18 @@ VALVE, FAN = 23, 24
 class Wave:
     """Pulses, and the time of each change of their line."""
 
-    def __init__(self, high: int, began: int = 0) -> None:
+    def __init__(self, high, began=0):
         self.now = began
-        self.changes: list[tuple[int, bool]] = []
+        self.changes = []
         self.line = PulsedLine(lambda is_high: self.changes.append((self.now, is_high)), 0)
         self.line.set(PERIOD, high, began)
 
-    def step(self, late: int = 0) -> None:
+    def step(self, late=0):
         assert self.line.due is not None
         self.now = self.line.due + late
         self.line.step(self.now)
 
-    def highs(self) -> list[tuple[int, int]]:
+    def highs(self):
         """The start and the length of each pulse."""
         ups = [time for time, is_high in self.changes if is_high]
         downs = [time for time, is_high in self.changes[1:] if not is_high]
@@ -102,7 +100,7 @@ def test_missed_periods_are_made_up_for_by_a_period_at_most():
 
 
 @pytest.mark.parametrize("high", [30_000, 1_500_000, 4_900_000])
-def test_the_mean_is_right_although_each_change_is_late_by_another_time(high: int):
+def test_the_mean_is_right_although_each_change_is_late_by_another_time(high):
     wave, dice = Wave(high), random.Random(1)
     for _ in range(4000):
         wave.step(late=round(dice.expovariate(1 / 60_000)))
@@ -111,14 +109,14 @@ def test_the_mean_is_right_although_each_change_is_late_by_another_time(high: in
 
 
 @pytest.mark.parametrize(("began", "is_high", "due"), [(1_000, True, 2_000_000), (3_000_000, False, PERIOD)])
-def test_pulses_begin_as_in_the_middle_of_a_period(began: int, is_high: bool, due: int):  # noqa: FBT001
+def test_pulses_begin_as_in_the_middle_of_a_period(began, is_high, due):
     wave = Wave(2_000_000, began)
     assert wave.changes == [(began, is_high)]
     assert wave.line.due == due
 
 
 @pytest.mark.parametrize("high", [0, PERIOD])
-def test_a_steady_level_needs_no_change(high: int):
+def test_a_steady_level_needs_no_change(high):
     wave = Wave(high, began=3_000_000)
     assert wave.changes == [(3_000_000, bool(high))]
     assert wave.line.due is None
@@ -127,7 +125,7 @@ def test_a_steady_level_needs_no_change(high: int):
 def test_a_line_that_fails_is_tried_at_most_twice_in_a_period():
     wave = Wave(1_000_000)
 
-    def fail(_is_high: bool) -> None:  # noqa: FBT001
+    def fail(_is_high):
         raise OSError(errno.EIO, "failed")
 
     wave.line._drive = fail
@@ -144,51 +142,51 @@ def test_a_line_that_fails_is_tried_at_most_twice_in_a_period():
 class Board:
     """As `pin_keeper.PinLines`: notes each write with its time. Pins in `failing` refuse to be driven."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = 0
-        self.writes: list[tuple[int, int, int]] = []
-        self.outputs: set[int] = set()
-        self.failing: set[int] = set()
-        self.claims: list[tuple[int, int, int]] = []
-        self.inputs: list[tuple[int, str, int]] = []
+        self.writes = []
+        self.outputs = set()
+        self.failing = set()
+        self.claims = []
+        self.inputs = []
 
-    def is_output(self, pin: int) -> bool:
+    def is_output(self, pin):
         return pin in self.outputs
 
-    def claim(self, pin: int, rest: int, chip: int) -> PulsedLine:
+    def claim(self, pin, rest, chip):
         self.claims.append((pin, rest, chip))
         return PulsedLine(partial(self.drive, pin), rest)
 
-    def claim_input(self, pin: int, pull: str, debounce_ns: int) -> None:
+    def claim_input(self, pin, pull, debounce_ns):
         self._check(pin)
         self.inputs.append((pin, pull, debounce_ns))
 
-    def read(self, pin: int) -> int:
+    def read(self, pin):
         self._check(pin)
         return 1
 
-    def drive(self, pin: int, is_high: bool) -> None:  # noqa: FBT001
+    def drive(self, pin, is_high):
         self._check(pin)
         self.writes.append((self.now, pin, int(is_high)))
 
-    def _check(self, pin: int) -> None:
+    def _check(self, pin):
         if pin in self.failing:
             raise OSError(errno.EIO, f"line {pin} failed")
 
-    def level(self, pin: int) -> int:
+    def level(self, pin):
         return next(level for _, its, level in reversed(self.writes) if its == pin)
 
 
 class Bench:
-    def __init__(self) -> None:
+    def __init__(self):
         self.board = Board()
         self.keeper = Keeper(lambda: self.board)
 
     @property
-    def now(self) -> int:
+    def now(self):
         return self.board.now
 
-    def ask(self, operation: int, pin: int = 0, level: int = 0, chip: int = -1, *times: int) -> int:
+    def ask(self, operation, pin=0, level=0, chip=-1, *times):
         first, second, valid_ns = times or (0, 0, 0)
         answer = self.keeper.answer(
             REQUEST.pack(operation, pin, level, chip, first, second, valid_ns), self.now
@@ -198,13 +196,13 @@ class Bench:
             raise OSError(number, answer[ANSWER.size :].decode())
         return int(value)
 
-    def claim(self, pin: int, rest: int = 0) -> None:
+    def claim(self, pin, rest=0):
         assert self.ask(CLAIM, pin, rest) == 1
 
-    def write(self, pin: int, high: int, valid_ns: int, period: int = 0) -> int:
+    def write(self, pin, high, valid_ns, period=0):
         return self.ask(WRITE, pin, 0, -1, period, high, valid_ns)
 
-    def run(self, until: int) -> None:
+    def run(self, until):
         """Step at each time that is due."""
         while (due := self.keeper.due) is not None and due <= until:
             self.board.now = max(self.now, due)
@@ -408,7 +406,7 @@ def test_without_the_library_each_request_for_pins_says_why_and_a_ping_answers()
     assert len(bench.keeper.answer(REQUEST.pack(OPEN, 0, 0, -1, 0, 0, 0), 0)) <= MOST_BYTES
 
 
-def refuse() -> Board:
+def refuse():
     raise OSError(errno.ENODEV, "no such pins, " + 1_000 * "x")
 
 
@@ -515,7 +513,7 @@ def test_without_failures_the_count_is_exactly_the_time_elsewhere(rest, sequence
             assert bench.board.level(VALVE) == rest
 
 
-def elsewhere(board: Board, pin: int, rest: int) -> int:
+def elsewhere(board, pin, rest):
     """For how long a pin was not at its level of rest, of what was written."""
     spent, left = 0, None
     for time, its, level in [*board.writes, (board.now, pin, rest)]:

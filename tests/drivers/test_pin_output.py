@@ -1,7 +1,5 @@
 """Relays, dimmed outputs and lamps on pins."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -18,15 +16,15 @@ LEASE_S = 2.0
 
 
 class Bench:
-    def __init__(self) -> None:
+    def __init__(self):
         self.clock = SleepingTime()
-        self.refused: set[int] = set()
+        self.refused = set()
         self.pins = SimulatedPins(self.clock.monotonic, is_refused=self.refused.__contains__)
 
-    def output(self, pin: int = PIN, *, name: str = "valve", **options) -> PinOutput:
+    def output(self, pin=PIN, *, name="valve", **options):
         return PinOutput(self.pins, pin, name=name, **options)
 
-    def levels(self) -> list[float]:
+    def levels(self):
         return [event.high for event in self.pins.history if event.pin == PIN]
 
 
@@ -192,7 +190,7 @@ def test_more_level_is_never_less_light(levels, minimum_duty, gamma, active_high
     bench = Bench()
     lamp = bench.output(frequency_hz=200.0, minimum_duty=minimum_duty, gamma=gamma, active_high=active_high)
 
-    def duty(level: float) -> float:
+    def duty(level):
         lamp.write(level, LEASE_S)
         high = bench.pins.high(PIN)
         return high if active_high else 1.0 - high

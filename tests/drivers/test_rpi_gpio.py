@@ -1,11 +1,8 @@
 """The pins over RPi.GPIO, on a stand-in for that package whose levels outlive the process."""
 
-from __future__ import annotations
-
 import errno
 import os
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,33 +10,27 @@ from growd_drivers import rpi_gpio
 from growd_drivers.rpi_gpio import RpiGpioLines
 from support.lasting_pins import LastingPins
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 @pytest.fixture
-def pins(tmp_path: Path) -> LastingPins:
+def pins(tmp_path):
     return LastingPins(tmp_path)
 
 
 @pytest.fixture
-def lines(pins: LastingPins) -> Iterator[RpiGpioLines]:
+def lines(pins):
     with pins.here():
         yield RpiGpioLines()
 
 
 @pytest.mark.parametrize("level", [0, 1])
-def test_a_pin_has_its_first_level_from_its_setup(pins: LastingPins, lines: RpiGpioLines, level: int):
+def test_a_pin_has_its_first_level_from_its_setup(pins, lines, level):
     drive = lines.claim(23, level, -1)
     assert pins.history() == [(23, level)]
     drive.set(0, 1 - level, 0)
     assert pins.history() == [(23, level), (23, 1 - level)]
 
 
-def test_a_level_that_a_program_left_shows_as_an_output_and_is_taken_over(
-    pins: LastingPins, lines: RpiGpioLines
-):
+def test_a_level_that_a_program_left_shows_as_an_output_and_is_taken_over(pins, lines):
     pins.left({24: 1})
     assert lines.is_output(24)
     assert not lines.is_output(23)
@@ -47,7 +38,7 @@ def test_a_level_that_a_program_left_shows_as_an_output_and_is_taken_over(
     assert pins.levels() == {24: 0}
 
 
-def test_a_pin_can_become_an_input_and_an_output_again(pins: LastingPins, lines: RpiGpioLines):
+def test_a_pin_can_become_an_input_and_an_output_again(pins, lines):
     drive = lines.claim(23, 0, -1)
     lines.claim_input(23, "up", 0)
     with pytest.raises(OSError, match="has not been set up as an OUTPUT") as caught:
@@ -58,16 +49,14 @@ def test_a_pin_can_become_an_input_and_an_output_again(pins: LastingPins, lines:
 
 
 @pytest.mark.parametrize(("pull", "level"), [("up", 1), ("down", 0), ("none", 0)])
-def test_an_input_has_the_level_of_its_pull(lines: RpiGpioLines, pull: str, level: int):
+def test_an_input_has_the_level_of_its_pull(lines, pull, level):
     lines.claim_input(17, pull, 0)
     assert lines.read(17) == level
     with pytest.raises(OSError, match="not set up as an input"):
         lines.read(5)
 
 
-def test_a_level_counts_once_it_has_stayed(
-    pins: LastingPins, lines: RpiGpioLines, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_level_counts_once_it_has_stayed(pins, lines, monkeypatch):
     lines.claim_input(17, "up", 50)
     read = []
     for now, level in ((0, 1), (10, 0), (40, 0), (50, 1), (60, 0), (100, 0), (110, 0), (120, 0)):
@@ -77,20 +66,18 @@ def test_a_level_counts_once_it_has_stayed(
     assert read == [1, 1, 1, 1, 1, 1, 0, 0]
 
 
-def test_a_pin_that_the_library_refuses_is_an_error_of_the_system(lines: RpiGpioLines):
+def test_a_pin_that_the_library_refuses_is_an_error_of_the_system(lines):
     with pytest.raises(OSError, match="The channel sent is invalid") as caught:
         lines.claim(40, 0, -1)
     assert caught.value.errno == errno.EIO
 
 
-def test_without_permission_the_library_says_so(pins: LastingPins):
+def test_without_permission_the_library_says_so(pins):
     with pins.here({0: "refused"}), pytest.raises(OSError, match="No access to /dev/mem"):
         RpiGpioLines().claim(23, 0, -1)
 
 
-def test_two_of_growd_do_not_drive_the_pins(
-    pins: LastingPins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_two_of_growd_do_not_drive_the_pins(pins, tmp_path, monkeypatch):
     device = tmp_path / "gpiomem"
     device.touch()
     monkeypatch.setattr(rpi_gpio, "_DEVICE", str(device))

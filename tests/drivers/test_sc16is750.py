@@ -1,17 +1,10 @@
 """An MH-Z16 behind a bridge: the drivers of both under real smbus2, with both chips at its other end."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest
 
-from growd_drivers.errors import (
-    DeviceMissingError,
-    SettingError,
-    TransferError,
-    WrongDeviceError,
-)
+from growd_drivers.errors import DeviceMissingError, SettingError, TransferError, WrongDeviceError
 from growd_drivers.i2c import I2CBus
 from growd_drivers.mhz19 import ANSWER_S, BAUD, WARM_UP_S, Mhz16
 from growd_drivers.sc16is750 import Sc16is750Port, place_of, with_bridges
@@ -29,7 +22,7 @@ NAME = "SC16IS750 at 0x4d on I2C bus 1"
 
 
 class Bench:
-    def __init__(self, *, crystal_hz: int = 14_745_600, **options) -> None:
+    def __init__(self, *, crystal_hz=14_745_600, **options):
         self.clock = SleepingTime()
         self.ppm = 800.0
         self.faults = Faults(sleep=self.clock.sleep, monotonic=self.clock.monotonic)
@@ -40,7 +33,7 @@ class Bench:
         self.adapter = I2CAdapter(1, wire=self.faults.wire)
         self.adapter.attach(0x4D, self.bridge)
         self.bus = I2CBus(smbus_over(I2CKernel({1: self.adapter})), number=1)
-        self.opened: list[str] = []
+        self.opened = []
         open_serial = with_bridges(
             self.open_other,
             lambda _number: self.bus,
@@ -51,20 +44,20 @@ class Bench:
         self.line = SerialLine(open_serial, PLACE, baud=BAUD, timeout_s=ANSWER_S)
         self.driver = Mhz16(self.line, monotonic=self.clock.monotonic, device="MH-Z16")
 
-    def open_other(self, place: str, _baud: int, _timeout_s: float):
+    def open_other(self, place, _baud, _timeout_s):
         self.opened.append(place)
         raise FileNotFoundError(errno.ENOENT, "no such port")
 
-    def port(self, **options) -> Sc16is750Port:
+    def port(self, **options):
         settings = {"baud": BAUD, "timeout_s": ANSWER_S, **options}
         return Sc16is750Port(
             self.bus, 0x4D, sleep=self.clock.sleep, monotonic=self.clock.monotonic, **settings
         )
 
-    def read(self) -> float:
+    def read(self):
         return self.driver.read().carbon_dioxide_ppm
 
-    def warm(self) -> None:
+    def warm(self):
         self.read()
         self.clock.advance(WARM_UP_S)
         self.read()
@@ -224,12 +217,7 @@ def test_harmless_faults_of_a_line_are_harmless_behind_a_bridge(warm, kind):
 
 
 @pytest.mark.parametrize(
-    ("kind", "error"),
-    [
-        ("short", TransferError),
-        ("garbled", TransferError),
-        ("bad_checksum", TransferError),
-    ],
+    ("kind", "error"), [("short", TransferError), ("garbled", TransferError), ("bad_checksum", TransferError)]
 )
 def test_faults_of_a_line_are_errors_behind_a_bridge(warm, kind, error):
     warm.faults.inject(Fault(kind, "mhz16"))

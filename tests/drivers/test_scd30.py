@@ -1,15 +1,9 @@
-from __future__ import annotations
-
 import time as real_time
 
 import adafruit_scd30
 import pytest
 
-from growd_drivers.errors import (
-    DeviceMissingError,
-    NotReadyError,
-    SettingError,
-)
+from growd_drivers.errors import DeviceMissingError, NotReadyError, SettingError
 from growd_drivers.scd30 import Scd30
 from support.machine import SleepingTime, simulated
 
@@ -18,7 +12,7 @@ SET_OFFSET, SET_ALTITUDE, RECALIBRATE = b"\x54\x03", b"\x51\x02", b"\x52\x04"
 
 
 class Bench:
-    def __init__(self, **settings) -> None:
+    def __init__(self, **settings):
         self.clock = SleepingTime()
         self.machine = simulated(self.clock)
         self.driver = Scd30(self.machine.i2c(1), sleep=self.machine.sleep, **settings)
@@ -92,11 +86,7 @@ def test_settings_that_differ_are_written_once():
 
 
 def test_settings_that_outlive_a_power_cut_are_not_written_after_it():
-    bench = Bench(
-        interval_s=5,
-        self_calibration=True,
-        temperature_offset_degc=1.5,
-    )
+    bench = Bench(interval_s=5, self_calibration=True, temperature_offset_degc=1.5)
     bench.start()
     bench.lose_power()
     assert bench.read_next()

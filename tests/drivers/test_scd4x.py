@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from growd_drivers.errors import DeviceMissingError, NotReadyError, SettingError, TransferError
@@ -9,7 +7,7 @@ from support.air_bench import AirBench
 SET_OFFSET, SET_ALTITUDE, RECALIBRATE, PERSIST = b"\x24\x1d", b"\x24\x27", b"\x36\x2f", b"\x36\x15"
 
 
-def started(**options) -> AirBench:
+def started(**options):
     bench = AirBench("scd4x", **options)
     bench.start()
     return bench

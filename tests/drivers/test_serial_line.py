@@ -1,7 +1,5 @@
 """A serial line that one thread takes over from another, which hangs."""
 
-from __future__ import annotations
-
 import errno
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,35 +14,35 @@ PLACE = "/dev/serial0"
 class Port:
     """Echoes; `meanwhile` happens while it reads."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.is_open = True
         self.written = b""
         self.meanwhile = lambda: None
 
-    def read(self, size: int = 1) -> bytes:
+    def read(self, size=1):
         self.meanwhile()
         if not self.is_open:
             raise TypeError("as pyserial, whose descriptor is None then")
         return self.written[:size]
 
-    def write(self, data: bytes, /) -> int:
+    def write(self, data, /):
         self.written += data
         return len(data)
 
-    def reset_input_buffer(self) -> None:
+    def reset_input_buffer(self):
         self.written = b""
 
-    def close(self) -> None:
+    def close(self):
         self.is_open = False
 
 
 class Bench:
-    def __init__(self) -> None:
-        self.ports: list[Port] = []
+    def __init__(self):
+        self.ports = []
         self.meanwhile = lambda: None
         self.line = SerialLine(self.open, PLACE, baud=9600, timeout_s=1.0)
 
-    def open(self, *_: object) -> Port:
+    def open(self, *_):
         self.meanwhile()
         self.ports.append(Port())
         return self.ports[-1]
@@ -75,7 +73,7 @@ def test_a_thread_that_lost_the_line_cannot_use_it(bench):
 def test_after_a_takeover_the_port_is_opened_again(bench):
     bench.line.send(b"a")
 
-    def use() -> bytes:
+    def use():
         bench.line.take_over()
         bench.line.send(b"b")
         return bench.line.read(1)
@@ -84,7 +82,7 @@ def test_after_a_takeover_the_port_is_opened_again(bench):
     assert [(port.written, port.is_open) for port in bench.ports] == [(b"a", False), (b"b", True)]
 
 
-def take_over_and_use(bench: Bench) -> None:
+def take_over_and_use(bench):
     bench.line.take_over()
     bench.line.send(b"new")
 
@@ -98,7 +96,7 @@ def test_a_read_that_ends_after_the_line_was_taken_over_leaves_the_new_port_alon
 
 
 def test_a_port_that_is_open_only_after_the_line_was_taken_over_is_closed_again(bench, said):
-    def meanwhile() -> None:
+    def meanwhile():
         bench.meanwhile = lambda: None
         in_another_thread(lambda: take_over_and_use(bench))
 

@@ -1,15 +1,8 @@
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from growd_drivers.errors import (
-    NotReadyError,
-    OutOfRangeError,
-    TransferError,
-    WrongDeviceError,
-)
+from growd_drivers.errors import NotReadyError, OutOfRangeError, TransferError, WrongDeviceError
 from growd_drivers.tsl2591 import MAXIMUM_LUX
 from growd_hwsim.chips.tsl2591 import CONTROL, ID, WHITE_LED_INFRARED_SHARE
 from growd_hwsim.faults import Fault

@@ -3,8 +3,6 @@
 The real recording of 260 days has 580 gaps and three readings of 0 ppm. A small one has the same by hand.
 """
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import logging
@@ -15,7 +13,6 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,12 +20,7 @@ from growd.bus.messages import Quality
 from growd.config import Config, FilterOptions, Light, Sensor, Simulator, chambers_of
 from growd.variables import VARIABLES
 from growd_hwsim.replay import GAP_S
-from support.rig import Rig, rigged
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from support.sentences import Said
+from support.rig import rigged
 
 RECORDING = os.environ.get("GROWD_TEST_RECORDING", "")  # museum-food-computer-2019.csv
 INTERVAL_S = 300.0
@@ -47,9 +39,6 @@ TOLERANCE = {  # noise and rounding of the simulated chips
     "light_illuminance": lambda lux: 1.0 + 0.015 * lux,
 }
 
-Series = dict[str, list[tuple[float, float]]]
-Said = dict[str, list[tuple[float, float | None]]]
-
 
 class Replayed:
     """A recording, read independently of the simulator, and what growd measured.
@@ -57,50 +46,50 @@ class Replayed:
     Times are seconds from the first reading of the recording.
     """
 
-    def __init__(self, recorded: Series, said: Said, rig: Rig) -> None:
+    def __init__(self, recorded, said, rig):
         self.recorded = recorded
         self.said = said
         self.rig = rig
 
-    def length_s(self) -> float:
+    def length_s(self):
         return max(rows[-1][0] for rows in self.recorded.values())
 
-    def held(self, variable: str, time: float) -> float | None:
+    def held(self, variable, time):
         """The last recorded value; None in a gap."""
         rows = self.recorded[variable]
         index = bisect_right(rows, time, key=lambda row: row[0]) - 1
         return rows[index][1] if index >= 0 and time - rows[index][0] <= GAP_S else None
 
-    def is_recorded(self, begin: float, end: float) -> bool:
+    def is_recorded(self, begin, end):
         """Whether all variables are recorded throughout: a chip that lacks one of its variables is silent."""
         times = range(int(begin) + 1, int(end), 60)
         return all(self.held(variable, time) is not None for variable in self.recorded for time in times)
 
-    def is_steady(self, variable: str, begin: float, end: float) -> bool:
+    def is_steady(self, variable, begin, end):
         """Whether the value does not jump by more than the filter accepts at once."""
         values = [self.held(variable, time) or 0.0 for time in range(int(begin) + 1, int(end), 60)]
         known = VARIABLES[variable]
         return max(values) - min(values) <= max(known.jump, known.relative_jump * min(values))
 
-    def gaps(self, variable: str) -> list[tuple[float, float]]:
+    def gaps(self, variable):
         """The gaps, each from the end of the last value to the next value."""
         times = [time for time, _ in self.recorded[variable]]
         return [(before + GAP_S, after) for before, after in pairwise(times) if after - before > GAP_S]
 
-    def recorded_s(self, variable: str) -> float:
+    def recorded_s(self, variable):
         """How long the variable has a value, in seconds."""
         times = [time for time, _ in self.recorded[variable]]
         return sum(min(after - before, GAP_S) for before, after in pairwise(times))
 
-    def numbers(self, variable: str, begin: float = 0.0, end: float = math.inf) -> list[float]:
+    def numbers(self, variable, begin=0.0, end=math.inf):
         """The measured values from `begin` to `end`."""
         return [value for value in self.measured(variable, begin, end) if value is not None]
 
-    def device(self, name: str) -> dict[str, Any]:
+    def device(self, name):
         """The state of a device, as its sampler reports it."""
         return self.rig.device(f"samplers/{name}")
 
-    def measured(self, variable: str, begin: float, end: float) -> list[float | None]:
+    def measured(self, variable, begin, end):
         """The measured values from `begin` to `end`; None for messages without a value."""
         said = self.said[variable]
         first = bisect_right(said, begin, key=lambda message: message[0])
@@ -108,7 +97,7 @@ class Replayed:
 
 
 @asynccontextmanager
-async def replaying(path: Path, *sensors: Sensor) -> AsyncIterator[Replayed]:
+async def replaying(path, *sensors):
     """A chamber with these sensors, before the first second of the recording."""
     config = Config(
         sensor=sensors,
@@ -119,10 +108,10 @@ async def replaying(path: Path, *sensors: Sensor) -> AsyncIterator[Replayed]:
     recorded = _recorded(path)
     async with rigged(config) as rig:
         start = rig.clock.monotonic()
-        said: Said = {variable: [] for variable in recorded if variable in chambers_of(config)[0].measured}
+        said = {variable: [] for variable in recorded if variable in chambers_of(config)[0].measured}
         node = rig.bus.node("reader")
 
-        async def listen() -> None:
+        async def listen():
             topics = {f"environment_1/measured/{variable}": variable for variable in said}
             with node.subscribe(*topics) as messages:
                 async for message in messages:
@@ -138,12 +127,12 @@ async def replaying(path: Path, *sensors: Sensor) -> AsyncIterator[Replayed]:
         assert listening.cancelled()
 
 
-def _recorded(path: Path) -> Series:
+def _recorded(path):
     with path.open() as file:
         rows = list(csv.reader(file))[1:]
     times = [_seconds(row[0]) for row in rows]
     first = min(times)
-    series: Series = {}
+    series = {}
     for (_, variable, value), time in zip(rows, times, strict=True):
         lux = variable == "light_ppfd"
         name, factor = ("light_illuminance", LUX_PER_PPFD) if lux else (variable, 1.0)
@@ -151,7 +140,7 @@ def _recorded(path: Path) -> Series:
     return series
 
 
-def _seconds(timestamp: str) -> float:
+def _seconds(timestamp):
     return float(timestamp) if timestamp.isdigit() else datetime.fromisoformat(timestamp).timestamp()
 
 
@@ -173,7 +162,7 @@ def by_the_interval(tick_rarely):
     )
 
 
-def check_what_was_measured(replayed: Replayed) -> None:
+def check_what_was_measured(replayed):
     """Each number was recorded at its time, outside gaps, and is not a reading of 0."""
     for variable, said in replayed.said.items():
         for time, value in said:
@@ -185,7 +174,7 @@ def check_what_was_measured(replayed: Replayed) -> None:
             assert variable != "air_carbon_dioxide" or any(near), "0 ppm is not a reading"
 
 
-def check_gaps(replayed: Replayed, variable: str) -> int:
+def check_gaps(replayed, variable):
     """The variable is unknown in each long gap, and known again after it. Returns the number of long gaps."""
     gaps = replayed.gaps(variable)
     long = [(begin, end) for begin, end in gaps if end - begin > BACK_S + GAP_S]

@@ -24,7 +24,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -38,11 +37,8 @@ from growd.store.recorder import Recorder
 from growd_hwsim.errors import FaultError
 from growd_hwsim.fault_kinds import IN_CHAMBER, KINDS, WITH_AMOUNT
 from growd_hwsim.faults import Fault
-from support.rig import Rig, rigged
+from support.rig import rigged
 from support.scene import UNHINDERED
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
 
 SEED = 4
 DAYS = 30
@@ -101,7 +97,7 @@ AMOUNTS = {
     ("capped", "mhz19_1"): 2_000.0,
 }
 
-ACCURACY: dict[str, Callable[[float], float]] = {
+ACCURACY = {
     "air_carbon_dioxide": lambda ppm: 50 + 0.05 * ppm,  # MH-Z19; the SCD30 is within 30 ppm + 3 %
     "air_temperature": lambda degc: 0.4 + 0.023 * abs(degc - 25),  # SCD30
     "air_humidity": lambda _: 3.0,  # SCD30
@@ -125,16 +121,16 @@ class Planned:
     end: float
 
     @property
-    def devices(self) -> tuple[str, ...]:
+    def devices(self):
         """The affected devices. A call that hangs affects all devices on its bus."""
         devices = PLACES[self.fault.device]
         return PLACES["i2c-1"] if self.fault.kind == "hang" and devices[0] in PLACES["i2c-1"] else devices
 
-    def is_near(self, begin: float, end: float, margin: float = 0.0) -> bool:
+    def is_near(self, begin, end, margin=0.0):
         return self.begin < end + margin and begin < self.end + margin
 
 
-def every_fault() -> list[tuple[str, str]]:
+def every_fault():
     """Each kind of fault at each place where it is possible and detected."""
     return [
         (kind, place)
@@ -144,7 +140,7 @@ def every_fault() -> list[tuple[str, str]]:
     ]
 
 
-def _is_possible(kind: str, place: str) -> bool:
+def _is_possible(kind, place):
     try:
         Fault(kind, place, amount=1.0 if kind in WITH_AMOUNT else None)
     except FaultError:
@@ -152,10 +148,10 @@ def _is_possible(kind: str, place: str) -> bool:
     return True
 
 
-def schedule(dice: random.Random) -> list[Planned]:
+def schedule(dice):
     """Faults of thirty days, each kind at each place in turn, none twice at one place at a time."""
-    planned: list[Planned] = []
-    waiting: list[tuple[str, str]] = []
+    planned = []
+    waiting = []
     for day in range(DAYS):
         for _ in range(FAULTS_A_DAY):
             waiting = waiting or dice.sample(every_fault(), len(every_fault()))
@@ -164,7 +160,7 @@ def schedule(dice: random.Random) -> list[Planned]:
     return sorted(planned, key=lambda one: one.begin)
 
 
-def _placed(kind: str, place: str, day: int, planned: list[Planned], dice: random.Random) -> Planned:
+def _placed(kind, place, day, planned, dice):
     """A fault at a time of that day at which it may be."""
     device = PLACES[place][0]
     fault = Fault(
@@ -182,7 +178,7 @@ def _placed(kind: str, place: str, day: int, planned: list[Planned], dice: rando
             return one
 
 
-def _duration(kind: str, dice: random.Random) -> float:
+def _duration(kind, dice):
     if kind == "noise":
         return SPIKE_S
     if kind == "hang":  # looked at each 2 s
@@ -190,7 +186,7 @@ def _duration(kind: str, dice: random.Random) -> float:
     return MINUTE_S * 3.0 * 60.0 ** dice.random()  # 3 minutes to 3 hours
 
 
-def _excludes(one: Planned, other: Planned) -> bool:
+def _excludes(one, other):
     """Whether these two may not be at a time: they would end together, or nobody could tell who lies."""
     device = one.devices[0]
     if one.fault.device == other.fault.device:
@@ -203,52 +199,52 @@ def _excludes(one: Planned, other: Planned) -> bool:
 class Truth:
     """The values that the chips measured, with their times."""
 
-    def __init__(self, rig: Rig) -> None:
+    def __init__(self, rig):
         self._clock = rig.clock
-        self._times: dict[str, list[float]] = {variable: [] for variable in ACCURACY}
-        self._values: dict[str, list[float]] = {variable: [] for variable in ACCURACY}
-        self.valve: list[tuple[float, bool]] = [(0.0, False)]
+        self._times = {variable: [] for variable in ACCURACY}
+        self._values = {variable: [] for variable in ACCURACY}
+        self.valve = [(0.0, False)]
         self._room = rig.machine.chamber
         self._air, self._lux, self._set_actuator = (
             self._room.air,
             self._room.illuminance_lux,
             self._room.set_actuator,
         )
-        self._room.air = self._look_at_air  # type: ignore[method-assign]
-        self._room.illuminance_lux = self._look_at_light  # type: ignore[method-assign]
-        self._room.set_actuator = self._move  # type: ignore[method-assign]
+        self._room.air = self._look_at_air
+        self._room.illuminance_lux = self._look_at_light
+        self._room.set_actuator = self._move
 
-    def lux(self) -> float:
+    def lux(self):
         return self._lux()
 
-    def is_met(self, variable: str, value: float, time: float) -> bool:
+    def is_met(self, variable, value, time):
         """Whether a stored value is within the accuracy of the true value at its time."""
         times, values = self._times[variable], self._values[variable]
         met = values[bisect_left(times, time - LOOK_S) : bisect_right(times, time)]
         return any(abs(value - true) <= ACCURACY[variable](true) for true in met)
 
-    def forget(self) -> None:
+    def forget(self):
         for kept in chain(self._times.values(), self._values.values()):
             kept.clear()
         del self.valve[:-1]
 
-    def _look_at_air(self) -> Any:
+    def _look_at_air(self):
         air = self._air()
         self._note("air_carbon_dioxide", air.carbon_dioxide_ppm)
         self._note("air_temperature", air.temperature_degc)
         self._note("air_humidity", air.humidity_percent)
         return air
 
-    def _look_at_light(self) -> float:
+    def _look_at_light(self):
         lux = self._lux()
         self._note("light_illuminance", lux)
         return lux
 
-    def _note(self, variable: str, value: float) -> None:
+    def _note(self, variable, value):
         self._values[variable].append(value)
         self._times[variable].append(self._clock.time())
 
-    def _move(self, name: str, level: float, at: float | None = None) -> None:
+    def _move(self, name, level, at=None):
         self._set_actuator(name, level, at)
         if name == "valve":
             self.valve.append((self._clock.monotonic() if at is None else at, level > 0.0))
@@ -257,19 +253,19 @@ class Truth:
 class Diary(logging.Handler):
     """The states of the devices, and when carbon dioxide was known."""
 
-    def __init__(self, rig: Rig) -> None:
+    def __init__(self, rig):
         super().__init__(logging.INFO)
         self._clock = rig.clock
-        self.logged: Counter[str] = Counter()
+        self.logged = Counter()
         self.levels = {
             device: [(self._clock.monotonic(), rig.last(f"diagnostics/{device}").value)]
             for device in RECOVERY_S
         }
-        self.carbon_dioxide: list[tuple[float, bool]] = []
+        self.carbon_dioxide = []
         self._node = rig.bus.node("diary")
         self._health = {f"environment_1/diagnostics/{device}": device for device in RECOVERY_S}
 
-    async def run(self) -> None:
+    async def run(self):
         with self._node.subscribe(*self._health, "environment_1/measured/air_carbon_dioxide") as messages:
             async for message in messages:
                 now = self._clock.monotonic()
@@ -278,11 +274,11 @@ class Diary(logging.Handler):
                 else:
                     self.carbon_dioxide.append((now, message.quality is Quality.OK))
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def emit(self, record):
         device, _, sentence = record.getMessage().removeprefix("environment_1/").partition(" ")
         self.logged[device, sentence.split(":")[0].split(" after")[0]] += 1
 
-    def forget(self) -> None:
+    def forget(self):
         for kept in (*self.levels.values(), self.carbon_dioxide):
             del kept[:-1]
 
@@ -290,13 +286,13 @@ class Diary(logging.Handler):
 class Soak:
     """The chamber with its faults, the store, and the checks."""
 
-    def __init__(self, rig: Rig, local: LocalStore, outbox: Outbox, planned: list[Planned]) -> None:
+    def __init__(self, rig, local, outbox, planned):
         self.rig = rig
         self._planned = planned
-        self._today: list[Planned] = []
+        self._today = []
         self.truth = Truth(rig)
         self.diary = Diary(rig)
-        self.stored: Counter[str] = Counter()
+        self.stored = Counter()
         self.start = rig.clock.monotonic()
         self._local = local
         self._outbox = outbox
@@ -307,10 +303,10 @@ class Soak:
         }
         self._lux, self._lux_since, self._is_valve_wanted = 0.0, 0.0, False
 
-    def now(self) -> float:
+    def now(self):
         return self.rig.clock.monotonic() - self.start
 
-    async def live(self, day: int) -> None:
+    async def live(self, day):
         """One day with changing set points, faults, and checks of the outputs."""
         self._today = [one for one in self._planned if day * DAY_S <= one.begin < (day + 1) * DAY_S]
         for time, _, act in self._events(day):
@@ -318,9 +314,9 @@ class Soak:
             act()
         await self.rig.clock.advance((day + 1) * DAY_S - self.now())
 
-    def _events(self, day: int) -> list[tuple[float, int, Callable[[], None]]]:
+    def _events(self, day):
         begin, faults = day * DAY_S, self.rig.machine.faults
-        events: list[tuple[float, Callable[[], None]]] = [
+        events = [
             (begin, lambda: self._want_light(LIT_LUX)),
             (begin + DAY_S / 2, lambda: self._want_light(0.0)),
         ]
@@ -335,15 +331,15 @@ class Soak:
             events.append((one.end, lambda one=one: faults.clear(one.fault.device)))
         return sorted((time, number, act) for number, (time, act) in enumerate(events))
 
-    def _want_light(self, lux: float) -> None:
+    def _want_light(self, lux):
         self._lux, self._lux_since = lux, self.now()
         self._wanted["light_illuminance"].publish(lux)
 
-    def _want_valve(self, *, is_open: bool) -> None:
+    def _want_valve(self, *, is_open):
         self._is_valve_wanted = is_open
         self._wanted["air_carbon_dioxide_valve_on"].publish(float(is_open))
 
-    def _look(self) -> None:
+    def _look(self):
         """Outputs without a fault follow their set points."""
         now = self.now()
         if not self.is_struck("light", now) and now - self._lux_since > RECOVERY_S["light"]:
@@ -355,17 +351,17 @@ class Soak:
             is_known = self.diary.carbon_dioxide[-1][1]
             assert self.truth.valve[-1][1] == (self._is_valve_wanted and is_known), self.story(now)
 
-    def is_struck(self, device: str, now: float, more_s: float = 0.0) -> bool:
+    def is_struck(self, device, now, more_s=0.0):
         """Whether a device has a fault or is recovering from one."""
         after = RECOVERY_S[device] + more_s
         return any(device in one.devices and one.begin <= now <= one.end + after for one in self._today)
 
-    def story(self, now: float) -> str:
+    def story(self, now):
         """The faults around a time, for the message of a failed assertion."""
         around = [one for one in self._today if one.is_near(now, now, 600)]
         return f"at {now:.0f} s: " + "; ".join(f"{one.fault} {one.begin:.0f}-{one.end:.0f}" for one in around)
 
-    async def check_points(self) -> None:
+    async def check_points(self):
         """Check that each stored point is true, and mark it as delivered."""
         await self._outbox.flush()
         batch = await self._outbox.next_batch(100_000)
@@ -377,7 +373,7 @@ class Soak:
                 assert self.truth.is_met(variable, value, time), (document, self.story(since))
         await self._outbox.mark_delivered(batch)
 
-    def check_recoveries(self, day: int) -> None:
+    def check_recoveries(self, day):
         """Each device is ok outside its faults and the time to recover."""
         for device, levels in self.diary.levels.items():
             for begin, end in self._well(device, day):
@@ -389,7 +385,7 @@ class Soak:
                     self.story(during[-1][0] - self.start),
                 )
 
-    def _well(self, device: str, day: int) -> Iterator[tuple[float, float]]:
+    def _well(self, device, day):
         """The times of a day in which a device must be ok."""
         time = max(RECOVERY_S[device], day * DAY_S)
         for one in self._today:
@@ -399,7 +395,7 @@ class Soak:
                 time = max(time, one.end + RECOVERY_S[device])
         yield time, (day + 1) * DAY_S
 
-    def check_valve(self) -> None:
+    def check_valve(self):
         """The valve closes once carbon dioxide is unknown for `STALE_S`, unless the relay has a fault."""
         known = [time for time, is_known in self.diary.carbon_dioxide if is_known]
         moves = [*self.truth.valve, (self.rig.clock.monotonic(), False)]
@@ -408,7 +404,7 @@ class Soak:
                 last = known[bisect_right(known, shut) - 1]
                 assert shut - max(last, opened) <= STALE_S + LOOK_S, self.story(shut - self.start)
 
-    def check_outages(self) -> None:
+    def check_outages(self):
         """Each outage and each recovery is logged once."""
         for device in RECOVERY_S:
             folder = "actuators" if device in ("light", "valve") else "samplers"
@@ -419,7 +415,7 @@ class Soak:
 
 
 @asynccontextmanager
-async def soaking(folder: Path) -> AsyncIterator[Soak]:
+async def soaking(folder):
     async with rigged(CONFIG) as rig:
         await rig.clock.settle()  # ignore the first readings
         room = rig.machine.chamber
@@ -447,7 +443,7 @@ async def soaking(folder: Path) -> AsyncIterator[Soak]:
         assert all(task.cancelled() for task in tasks)
 
 
-def memory_mb() -> float:
+def memory_mb():
     """Resident memory of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6

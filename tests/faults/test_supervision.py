@@ -1,7 +1,5 @@
 """Hanging buses and threads are cleared and replaced; other devices are not affected."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 
@@ -28,12 +26,12 @@ ABANDONED = "i2c-1: call hung; abandoned its thread and started a new one"
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+def opened(monkeypatch):
     """How often each bus is opened."""
-    paths: Counter[str] = Counter()
+    paths = Counter()
     open_path = I2CKernel.open
 
-    def counted(kernel: I2CKernel, path: str, flags: int) -> int:
+    def counted(kernel, path, flags):
         paths[path] += 1
         return open_path(kernel, path, flags)
 

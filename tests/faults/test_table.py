@@ -24,7 +24,6 @@ import logging
 import re
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -54,18 +53,13 @@ from support.scene import (
     steady_scene,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.scene import Moment, Scene
-
 pytestmark = pytest.mark.long
 
 OK, DEGRADED, FAILED, WARM = "ok", "degraded", "failed", "warm-up"
 NOTHING, TRUTH, OLD, LIE = "nothing", "the truth", "an old value", "a lie"
 
-OPEN_LOOP: Final = THEN_LUX / FULL_LUX
-OUTPUTS: Final[dict[str, Callable[[Moment], bool]]] = {
+OPEN_LOOP = THEN_LUX / FULL_LUX
+OUTPUTS = {
     "open": lambda moment: moment.is_valve_open,
     "shut": lambda moment: not moment.is_valve_open,
     "trimmed": lambda moment: abs(moment.lamp - OPEN_LOOP) < 0.05,
@@ -76,26 +70,26 @@ OUTPUTS: Final[dict[str, Callable[[Moment], bool]]] = {
 """The valve is open as requested, or shut because the air is unknown. The lamp is trimmed to the measured
 light, lit open loop, or misled by wrong measurements. An output that cannot be written is not known."""
 
-READ_S: Final = 2.0
+READ_S = 2.0
 """The longest conversion (1.1 s), or the second without new data of an SCD30, and the next look."""
 
-FAILS_S: Final = INTERVAL_S + SECOND_TRY_S + READ_S
-TIMES_OUT_S: Final = FAILS_S + 2 * BUS_TIMEOUT_S
-HANGS_S: Final = FAILS_S + DEVICE_TIMEOUT_S
-SILENT_S: Final = SILENCE_S + FAILS_S
-BROWN_S: Final = 5.0 + SILENT_S
-FROZEN_S: Final = NOT_READY_LIMIT_S + FAILS_S
-CAPPED_S: Final = AT_END_S + FAILS_S
-STUCK_S: Final = 600.0 + FAILS_S  # the least that `stuck_after_s` can be; 4 h by default
+FAILS_S = INTERVAL_S + SECOND_TRY_S + READ_S
+TIMES_OUT_S = FAILS_S + 2 * BUS_TIMEOUT_S
+HANGS_S = FAILS_S + DEVICE_TIMEOUT_S
+SILENT_S = SILENCE_S + FAILS_S
+BROWN_S = 5.0 + SILENT_S
+FROZEN_S = NOT_READY_LIMIT_S + FAILS_S
+CAPPED_S = AT_END_S + FAILS_S
+STUCK_S = 600.0 + FAILS_S  # the least that `stuck_after_s` can be; 4 h by default
 
-FIRST_S: Final = INTERVAL_S + READ_S
-AGAIN_S: Final = RETRIES.longest_s + FIRST_S
-SLOWLY_S: Final = FAILS_S + 2 * MEASURES_EVERY_S
-SLOW_S: Final = AGAIN_S + MEASURES_EVERY_S
-WARM_S: Final = WARM_UP_S + FIRST_S
-WARM_AGAIN_S: Final = RETRIES.longest_s + WARM_S
-UNSENT_S: Final = 60.0 + FAILS_S
-WRITTEN_S: Final = OUTPUT_RETRIES.longest_s + DEVICE_TIMEOUT_S + 2 * PERIOD_S
+FIRST_S = INTERVAL_S + READ_S
+AGAIN_S = RETRIES.longest_s + FIRST_S
+SLOWLY_S = FAILS_S + 2 * MEASURES_EVERY_S
+SLOW_S = AGAIN_S + MEASURES_EVERY_S
+WARM_S = WARM_UP_S + FIRST_S
+WARM_AGAIN_S = RETRIES.longest_s + WARM_S
+UNSENT_S = 60.0 + FAILS_S
+WRITTEN_S = OUTPUT_RETRIES.longest_s + DEVICE_TIMEOUT_S + 2 * PERIOD_S
 
 
 @dataclass(frozen=True)
@@ -118,11 +112,11 @@ class Row:
     amount: float | None = None
 
     @property
-    def id(self) -> str:
+    def id(self):
         return f"{self.kind}-{self.device}{f'-for-{self.lasts_s:g}-s' if self.by_itself else ''}"
 
     @property
-    def fault(self) -> Fault:
+    def fault(self):
         duration = self.lasts_s if self.by_itself else None
         return Fault(
             self.kind,
@@ -162,9 +156,9 @@ _STOPS = "did not convert"
 _NO_WIRE = "is not on the 1-wire bus of GPIO 4"
 _EIO = "can't be read: Input/output error"
 
-BRIDGE: Final = "i2c-1:0x4d"
+BRIDGE = "i2c-1:0x4d"
 
-EZO_AMOUNTS: Final = {
+EZO_AMOUNTS = {
     "ezo_ph": (0.04, 12.0),
     "ezo_ec": (20.0, 20_000.0),
     "ezo_rtd": (0.2, 60.0),
@@ -174,7 +168,7 @@ EZO_AMOUNTS: Final = {
 
 
 # fmt: off
-def bus_rows(kind: str, output: str, again_s: float = AGAIN_S) -> tuple[Row, ...]:
+def bus_rows(kind, output, again_s = AGAIN_S):
     """A chip on the I2C bus that does not answer as the bus demands."""
     return (
         Row("absent",    kind, FAILED, _FAULT, NOTHING, output, FAILS_S,     again_s, _GONE),
@@ -185,13 +179,13 @@ def bus_rows(kind: str, output: str, again_s: float = AGAIN_S) -> tuple[Row, ...
     )
 
 
-def crc_rows(kind: str, output: str, again_s: float = AGAIN_S) -> tuple[Row, ...]:
+def crc_rows(kind, output, again_s = AGAIN_S):
     """A chip whose answers have checksums."""
     kinds = ("bad_crc", "wrong_order")
     return tuple(Row(each, kind, FAILED, _FAULT, NOTHING, output, FAILS_S, again_s, _CRC) for each in kinds)
 
 
-def air_rows(kind: str, noise: float, drift: float) -> tuple[Row, ...]:
+def air_rows(kind, noise, drift):
     """A sensor of temperature and humidity, which alone holds no output back."""
     return (
         Row("frozen",    kind, FAILED, _FAULT, NOTHING, "open", FROZEN_S, AGAIN_S, _NEW),
@@ -202,16 +196,16 @@ def air_rows(kind: str, noise: float, drift: float) -> tuple[Row, ...]:
     )
 
 
-ON_I2C: Final = (
+ON_I2C = (
     ("scd30", "shut"), ("bh1750", "open loop"), ("tsl2591", "open loop"), ("i2c-1", "shut"),
     ("as7341", "open"), ("scd4x", "shut", SLOW_S), ("sht3x", "open"), ("sht4x", "open"), ("bme280", "open"),
     ("ads1115", "open"),
 )
-WITH_CRC: Final = (("scd30", "shut"), ("scd4x", "shut", SLOW_S), ("sht3x", "open"), ("sht4x", "open"))
-OF_AIR: Final = (("sht3x", 20.0, 60.0), ("sht4x", 20.0, 60.0), ("bme280", 60_000.0, 200_000.0))
+WITH_CRC = (("scd30", "shut"), ("scd4x", "shut", SLOW_S), ("sht3x", "open"), ("sht4x", "open"))
+OF_AIR = (("sht3x", 20.0, 60.0), ("sht4x", 20.0, 60.0), ("bme280", 60_000.0, 200_000.0))
 
 
-def ezo_rows(kind: str, noise: float, drift: float) -> tuple[Row, ...]:
+def ezo_rows(kind, noise, drift):
     """A circuit in the water. One that repeats its value cannot be told from one in steady water."""
     return (
         *bus_rows(kind, "open"),
@@ -222,7 +216,7 @@ def ezo_rows(kind: str, noise: float, drift: float) -> tuple[Row, ...]:
     )
 
 
-TABLE: Final = (
+TABLE = (
     #    kind          device    state    quality stored   output       told_s       recovers_s    words
     *(row for each in ON_I2C for row in bus_rows(*each)),
     Row("absent",      "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _GONE),
@@ -373,9 +367,9 @@ TABLE: Final = (
 # fmt: on
 
 
-def rows(*chosen: Row):
+def rows(*chosen):
     """Parameters of a test: the first row of each kind of fault, and as nightly ones the others."""
-    kinds: set[str] = set()
+    kinds = set()
     parameters = []
     for row in chosen:
         marks = [pytest.mark.nightly] if row.kind in kinds else []
@@ -384,12 +378,12 @@ def rows(*chosen: Row):
     return parameters
 
 
-OF_PINS: Final = {f"gpio-{WHITE_PIN}": "light", f"gpio-{VALVE_PIN}": "valve"}
-STRUCK: Final = "struck"
+OF_PINS = {f"gpio-{WHITE_PIN}": "light", f"gpio-{VALVE_PIN}": "valve"}
+STRUCK = "struck"
 
 
 @pytest.mark.parametrize("row", rows(*TABLE))
-async def test_a_fault_has_the_effects_of_its_row_and_ends(row: Row, caplog):
+async def test_a_fault_has_the_effects_of_its_row_and_ends(row, caplog):
     caplog.set_level(logging.INFO, "growd")
     async with steady_scene(config_of(row.device)) as scene:
         before = counters_of(scene)
@@ -405,7 +399,7 @@ async def test_a_fault_has_the_effects_of_its_row_and_ends(row: Row, caplog):
     check_log(row, [record.getMessage() for record in caplog.records])
 
 
-def config_of(device: str, **options: bool):
+def config_of(device, **options):
     """A chamber with this device, or a sensor that depends on it, and another sensor on another bus."""
     kind = kind_at(device) or "scd30"
     other = "scd30" if kind in LIGHT_SENSORS else "bh1750"
@@ -415,22 +409,22 @@ def config_of(device: str, **options: bool):
     return chamber_of(sensor(kind, STRUCK, **more, **bridged), sensor(other, "other", bus=2), **options)
 
 
-def kind_at(device: str) -> str | None:
+def kind_at(device):
     """The kind of the sensor that a fault of `device` affects; None for a pin."""
     return device if device in SENSOR_KINDS else {BRIDGE: "mhz16", "i2c-1": "scd30"}.get(device)
 
 
-OF_ANY_VARIABLE: Final = {
+OF_ANY_VARIABLE = {
     **{kind: {} for kind in EZO_AMOUNTS},
     "gpio": {"pin": 17, "variable": "door_open"},
     "ads1115": {"variable": "soil_moisture", "points": ((2.8, 0.0), (1.2, 100.0))},
     "ds18b20": {},
     "mqtt": {"topic": "tank/sensor", "key": "door.0.open", "variable": "door_open"},
 }
-LIGHT_SENSORS: Final = ("bh1750", "tsl2591")
+LIGHT_SENSORS = ("bh1750", "tsl2591")
 
 
-async def play(scene: Scene, row: Row) -> None:
+async def play(scene, row):
     """Inject the fault, let it last, and end it. Faults of outputs meet a write that changes the output."""
     scene.strike(row.fault)
     scene.want("light_illuminance", THEN_LUX)
@@ -444,16 +438,16 @@ async def play(scene: Scene, row: Row) -> None:
         await scene.clear()
 
 
-def struck(row: Row) -> str:
+def struck(row):
     return OF_PINS.get(row.device, STRUCK)
 
 
-def variables(row: Row) -> list[str]:
+def variables(row):
     """The variables of the affected sensor."""
     return list(config_of(row.device).sensor[0].variables) if kind_at(row.device) else []
 
 
-def check_told(scene: Scene, row: Row, moments: list[Moment]) -> None:
+def check_told(scene, row, moments):
     told = scene.device(struck(row))
     diagnostics = scene.rig.last(f"diagnostics/{struck(row)}").value["message"]
     assert {moment.states[struck(row)] for moment in moments} == {row.state}
@@ -469,7 +463,7 @@ def check_told(scene: Scene, row: Row, moments: list[Moment]) -> None:
     assert all(OUTPUTS[row.output](moment) for moment in moments)
 
 
-def check_others(scene: Scene, row: Row, before: dict[str, int], moments: list[Moment]) -> None:
+def check_others(scene, row, before, moments):
     """The others are ok and on schedule, and their outputs follow the set points."""
     others = set(moments[0].states) - {struck(row)}
     assert {moment.states[name] for moment in moments for name in others} == {"ok"}
@@ -482,14 +476,14 @@ def check_others(scene: Scene, row: Row, before: dict[str, int], moments: list[M
         assert all(moment.is_valve_open for moment in moments)
 
 
-def counters_of(scene: Scene) -> dict[str, int]:
+def counters_of(scene):
     """How often each sensor was read."""
     return {
         sensor.name: scene.device(sensor.name)["counters"]["successes"] for sensor in scene.rig.config.sensor
     }
 
 
-def is_well(row: Row, moment: Moment) -> bool:
+def is_well(row, moment):
     return (
         set(moment.states.values()) == {"ok"}
         and set(moment.measured.values()) == {Quality.OK}
@@ -498,16 +492,13 @@ def is_well(row: Row, moment: Moment) -> bool:
     )
 
 
-def check_stored(scene: Scene, row: Row, began: float, ended: float) -> None:
+def check_stored(scene, row, began, ended):
     for variable in variables(row):
         stored = scene.stored(variable, began + row.told_s, ended)
         least = 0.8 * row.lasts_s / measured_every_s(row) if row.stored in (TRUTH, LIE) else 0
         assert bool(stored) == bool(least)
         assert len(stored) >= least
-    false = {
-        OLD: (began, began + row.told_s),
-        LIE: (began, ended + row.recovers_s),
-    }.get(row.stored)
+    false = {OLD: (began, began + row.told_s), LIE: (began, ended + row.recovers_s)}.get(row.stored)
     if false is None:
         assert scene.false_points() == []
     else:
@@ -515,11 +506,11 @@ def check_stored(scene: Scene, row: Row, began: float, ended: float) -> None:
         assert scene.false_points(0.0, false[0]) == scene.false_points(false[1]) == []
 
 
-def measured_every_s(row: Row) -> float:
+def measured_every_s(row):
     return MEASURES_EVERY_S if row.device == "scd4x" else INTERVAL_S
 
 
-def check_log(row: Row, lines: list[str]) -> None:
+def check_log(row, lines):
     """An outage is logged in one line, and its end in another with the length."""
     failures = [line for line in lines if " has failed: " in line]
     recoveries = [line for line in lines if " works again after " in line]
@@ -534,7 +525,7 @@ def check_log(row: Row, lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize("row", rows(*(row for row in TABLE if row.output == "open loop")))
-async def test_a_lamp_that_needs_its_sensor_is_dark_during_its_faults(row: Row):
+async def test_a_lamp_that_needs_its_sensor_is_dark_during_its_faults(row):
     async with steady_scene(config_of(row.device, needs_sensor=True)) as scene:
         began = scene.now
         await play(scene, replace(row, lasts_s=min(row.lasts_s, 60.0)))
@@ -542,13 +533,13 @@ async def test_a_lamp_that_needs_its_sensor_is_dark_during_its_faults(row: Row):
         await scene.until(lambda moment: is_well(row, moment), within=row.recovers_s)
 
 
-AT_ANY_PLACE: Final = frozenset({BRIDGE, *OF_ANY_VARIABLE})
+AT_ANY_PLACE = frozenset({BRIDGE, *OF_ANY_VARIABLE})
 
 
 @pytest.mark.parametrize(
     "row", rows(*(row for row in TABLE if row.stored == LIE and row.device not in AT_ANY_PLACE))
 )
-async def test_three_sensors_outvote_one_with_wrong_values(row: Row):
+async def test_three_sensors_outvote_one_with_wrong_values(row):
     ports = {"first": "/dev/serial0", "second": "/dev/ttyAMA1", "third": "/dev/ttyAMA2"}
     is_serial = row.device.startswith("mhz")
     sensors = [
@@ -579,7 +570,7 @@ class Rare:
     gap_s: float  # the longest time without a point, at most
 
 
-RARELY: Final = (
+RARELY = (
     Rare("absent", "scd30", 0.02, failures=10, outages=4, gap_s=10.0),
     Rare("bus_error", "bh1750", 0.02, failures=10, outages=4, gap_s=10.0),
     Rare("nak", "tsl2591", 0.02, failures=10, outages=4, gap_s=10.0),
@@ -591,7 +582,7 @@ RARELY: Final = (
 
 
 @pytest.mark.parametrize("rare", RARELY, ids=lambda rare: f"{rare.kind}-{rare.device}")
-async def test_a_sporadic_fault_is_counted_and_seldom_an_outage(rare: Rare, caplog):
+async def test_a_sporadic_fault_is_counted_and_seldom_an_outage(rare, caplog):
     caplog.set_level(logging.INFO, "growd")
     variable = "light_illuminance" if rare.device in LIGHT_SENSORS else "air_carbon_dioxide"
     async with steady_scene(config_of(rare.device)) as scene:

@@ -1,21 +1,15 @@
 """Who may read the data of a daemon."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import stat
-from typing import TYPE_CHECKING
 
 from support.program import started
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ANY_UMASK = ("sh", "-c", 'umask 0; exec "$@"', "sh")
 
 
-async def test_only_its_user_may_read_the_data_whatever_the_umask_is(tmp_path: Path):
+async def test_only_its_user_may_read_the_data_whatever_the_umask_is(tmp_path):
     data = tmp_path / "folder/data"
     async with started(data, "--profile", "sim", inside=ANY_UMASK) as program:
         await program.until_there("environmental_data_point")
@@ -24,7 +18,7 @@ async def test_only_its_user_may_read_the_data_whatever_the_umask_is(tmp_path: P
     assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
 
 
-def modes_in(data: Path) -> dict[str, int]:
+def modes_in(data):
     found = {}
     for path in (data, *data.rglob("*")):
         with contextlib.suppress(FileNotFoundError):  # the running database removes files meanwhile

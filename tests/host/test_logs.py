@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import array
 import io
 import logging
@@ -9,7 +7,6 @@ import struct
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,24 +22,20 @@ from growd.host.logs import (
 from growd.runtime.text import excerpt, printable
 from support.clock import Time
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 class Journal:
     """A socket where journald has its own, read as systemd's native protocol has it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         self.path = path
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(str(path))
         self._socket.settimeout(10)
 
-    def close(self) -> None:
+    def close(self):
         self._socket.close()
 
-    def next(self) -> dict[str, str]:
+    def next(self):
         data, ancillary, _, _ = self._socket.recvmsg(1 << 20, 64)
         for _, _, rights in ancillary:
             file = array.array("i", rights)[0]
@@ -51,7 +44,7 @@ class Journal:
         return _fields(data)
 
 
-def _fields(data: bytes) -> dict[str, str]:
+def _fields(data):
     fields, stream = {}, io.BytesIO(data)
     while line := stream.readline():
         name, is_short, value = line[:-1].partition(b"=")
@@ -64,14 +57,14 @@ def _fields(data: bytes) -> dict[str, str]:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
+def journal(tmp_path):
     journal = Journal(tmp_path / "socket")
     yield journal
     journal.close()
 
 
 @pytest.fixture
-def log() -> Iterator[logging.Logger]:
+def log():
     # not in the tree of loggers: pytest could not handle some of these records
     logger = logging.Logger("growd.test_logs", logging.DEBUG)  # noqa: LOG001
     yield logger
@@ -80,11 +73,11 @@ def log() -> Iterator[logging.Logger]:
         handler.close()
 
 
-def lines(stream: io.StringIO) -> list[str]:
+def lines(stream):
     return [line.split(maxsplit=2)[2] for line in stream.getvalue().splitlines()]
 
 
-def test_a_record_reaches_the_journal_with_its_priority_and_fields(journal: Journal, log: logging.Logger):
+def test_a_record_reaches_the_journal_with_its_priority_and_fields(journal, log):
     log.addHandler(JournalHandler(journal.path))
     log.warning("%s is %s", "scd30", "failed", extra={"device": "scd30", "environment": "environment_1"})
     entry = journal.next()
@@ -109,7 +102,7 @@ def test_each_level_has_a_priority_and_none_wakes_all_terminals(journal, log, le
     assert journal.next()["PRIORITY"] == priority
 
 
-def test_an_error_with_its_traceback_is_one_entry(journal: Journal, log: logging.Logger):
+def test_an_error_with_its_traceback_is_one_entry(journal, log):
     log.addHandler(JournalHandler(journal.path))
     try:
         int("x")
@@ -125,7 +118,7 @@ def test_an_error_with_its_traceback_is_one_entry(journal: Journal, log: logging
     ["PRIORITY=0\nMESSAGE=forged", "\udcff", "", "x" * 1_000_000],
     ids=["two lines", "not UTF-8", "nothing", "long"],
 )
-def test_a_message_with_any_text_is_one_entry(journal: Journal, log: logging.Logger, text: str):
+def test_a_message_with_any_text_is_one_entry(journal, log, text):
     log.addHandler(JournalHandler(journal.path))
     log.info("%s", text)
     entry = journal.next()
@@ -136,7 +129,7 @@ def test_a_message_with_any_text_is_one_entry(journal: Journal, log: logging.Log
 HOSTILE = "\x1b[2J\u202e" + 100_000 * "x" + "\x9b the end"
 
 
-def test_text_of_others_is_escaped_and_limited_everywhere(journal: Journal, log: logging.Logger):
+def test_text_of_others_is_escaped_and_limited_everywhere(journal, log):
     stream = io.StringIO()
     for handler in (JournalHandler(journal.path), terminal_handler(stream)):
         log.addHandler(handler)
@@ -166,7 +159,7 @@ def test_a_full_journal_socket_does_not_block_and_lost_records_are_counted(journ
     assert int(lost.split()[0]) > 0
 
 
-def test_a_journal_that_is_restarted_is_found_again(journal: Journal, log: logging.Logger, tmp_path: Path):
+def test_a_journal_that_is_restarted_is_found_again(journal, log, tmp_path):
     log.addHandler(JournalHandler(journal.path))
     journal.close()
     journal.path.unlink()
@@ -178,7 +171,7 @@ def test_a_journal_that_is_restarted_is_found_again(journal: Journal, log: loggi
     again.close()
 
 
-def test_the_stream_is_the_journal_if_the_variable_names_it(tmp_path: Path):
+def test_the_stream_is_the_journal_if_the_variable_names_it(tmp_path):
     with (tmp_path / "one").open("w") as one, (tmp_path / "other").open("w") as other:
         status = os.fstat(one.fileno())
         environment = {"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"}
@@ -189,9 +182,7 @@ def test_the_stream_is_the_journal_if_the_variable_names_it(tmp_path: Path):
     assert not is_journal(io.StringIO(), environment)
 
 
-def test_records_go_to_the_journal_under_systemd_and_else_to_standard_error(
-    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_records_go_to_the_journal_under_systemd_and_else_to_standard_error(journal, tmp_path, monkeypatch):
     monkeypatch.setattr(logs, "JOURNAL", journal.path)
     root = logging.getLogger()
     kept, level, root.handlers = root.handlers, root.level, []
@@ -216,7 +207,7 @@ def test_records_go_to_the_journal_under_systemd_and_else_to_standard_error(
 
 
 class Terminal(io.StringIO):
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
@@ -229,9 +220,7 @@ class Terminal(io.StringIO):
         (io.StringIO, {"TERM": "xterm"}, False),
     ],
 )
-def test_lines_have_colour_on_a_colour_terminal(
-    log: logging.Logger, stream: Any, environment: dict[str, str], is_coloured: Any
-):
+def test_lines_have_colour_on_a_colour_terminal(log, stream, environment, is_coloured):
     said = stream()
     log.addHandler(terminal_handler(said, environment))
     log.error("the valve does not answer")
@@ -239,7 +228,7 @@ def test_lines_have_colour_on_a_colour_terminal(
     assert "ERROR   the valve does not answer" in said.getvalue()
 
 
-def test_lines_have_the_time_of_a_simulated_chamber_while_it_runs(log: logging.Logger):
+def test_lines_have_the_time_of_a_simulated_chamber_while_it_runs(log):
     said = io.StringIO()
     log.addHandler(terminal_handler(said, {}))
     at_four = time.mktime((2020, 6, 1, 4, 7, 0, 0, 0, -1))
@@ -252,7 +241,7 @@ def test_lines_have_the_time_of_a_simulated_chamber_while_it_runs(log: logging.L
 
 
 @pytest.mark.parametrize("stream", [Terminal, io.StringIO])
-def test_text_from_outside_can_not_forge_a_line_or_control_a_terminal(log: logging.Logger, stream: Any):
+def test_text_from_outside_can_not_forge_a_line_or_control_a_terminal(log, stream):
     said = stream()
     log.addHandler(terminal_handler(said, {"TERM": "xterm"}))
     log.info("paused by %s", "eve\r\n07:00:00 ERROR   forged\x1b[2J\udcff, at 20 µmol")
@@ -262,7 +251,7 @@ def test_text_from_outside_can_not_forge_a_line_or_control_a_terminal(log: loggi
     assert rest[1].startswith("ValueError: x")  # what follows on a message has its lines
 
 
-def test_a_repeated_record_is_logged_once_a_minute_with_its_count(log: logging.Logger):
+def test_a_repeated_record_is_logged_once_a_minute_with_its_count(log):
     time, said = Time(), io.StringIO()
     log.addHandler(OncePerMinute(terminal_handler(said, {}), time))
     for second in range(121):
@@ -279,7 +268,7 @@ def test_a_repeated_record_is_logged_once_a_minute_with_its_count(log: logging.L
     ]
 
 
-def test_an_event_is_logged_each_time_and_never_later(log: logging.Logger):
+def test_an_event_is_logged_each_time_and_never_later(log):
     time, said = Time(), io.StringIO()
     log.addHandler(OncePerMinute(terminal_handler(said, {}), time))
     for _ in range(2):
@@ -289,7 +278,7 @@ def test_an_event_is_logged_each_time_and_never_later(log: logging.Logger):
     assert lines(said) == ["all outputs are held", "all outputs are held", "another"]
 
 
-def test_an_error_in_the_arguments_of_a_record_does_not_end_the_program(capsys: pytest.CaptureFixture[str]):
+def test_an_error_in_the_arguments_of_a_record_does_not_end_the_program(capsys):
     said = io.StringIO()
     handler = OncePerMinute(terminal_handler(said, {}), Time())
     for message, given in (("%d points", "three"), ("%s points", "3")):
@@ -298,7 +287,7 @@ def test_an_error_in_the_arguments_of_a_record_does_not_end_the_program(capsys: 
     assert "'three'" in capsys.readouterr().err
 
 
-def test_any_number_of_different_messages_takes_bounded_memory(log: logging.Logger):
+def test_any_number_of_different_messages_takes_bounded_memory(log):
     handler = OncePerMinute(terminal_handler(io.StringIO(), {}), Time())
     log.addHandler(handler)
     for number in range(3 * logs.MOST_REMEMBERED):
@@ -306,7 +295,7 @@ def test_any_number_of_different_messages_takes_bounded_memory(log: logging.Logg
     assert len(handler._seen) <= logs.MOST_REMEMBERED
 
 
-def test_repetitions_are_logged_at_the_end_and_only_the_first_has_a_traceback(log: logging.Logger):
+def test_repetitions_are_logged_at_the_end_and_only_the_first_has_a_traceback(log):
     said = io.StringIO()
     handler = OncePerMinute(terminal_handler(said, {}), Time())
     log.addHandler(handler)

@@ -1,23 +1,17 @@
 """The state of the machine, read from files like those of a Raspberry Pi."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil
-from typing import TYPE_CHECKING
 
 import pytest
 
 from growd import __version__
 from growd.host import machine
-from growd.host.machine import MachineNode, MachineStatus, read_machine
+from growd.host.machine import MachineNode, read_machine
 from growd.runtime import clock
 from growd.runtime.clock import RealClock
 from support.daemon import serving
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILES = {
     "proc/device-tree/model": "Raspberry Pi 4 Model B Rev 1.4\0",
@@ -31,17 +25,17 @@ FILES = {
 }
 
 
-def write(root: Path, files: dict[str, str]) -> None:
+def write(root, files):
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
 
 
-def read(root: Path) -> MachineStatus:
+def read(root):
     return read_machine(root, RealClock(), root)
 
 
-def test_a_raspberry_pi_provides_all_values(tmp_path: Path):
+def test_a_raspberry_pi_provides_all_values(tmp_path):
     write(tmp_path, FILES)
     found = read(tmp_path)
     assert found.model == "Raspberry Pi 4 Model B Rev 1.4"
@@ -65,14 +59,14 @@ def test_a_raspberry_pi_provides_all_values(tmp_path: Path):
         ("80000", [], ["soft temperature limit"]),
     ],
 )
-def test_the_bits_of_the_firmware_have_names(tmp_path: Path, bits: str, now: list[str], earlier: list[str]):
+def test_the_bits_of_the_firmware_have_names(tmp_path, bits, now, earlier):
     write(tmp_path, {"sys/bus/platform/drivers/raspberrypi-firmware/soc:firmware/get_throttled": bits})
     found = read(tmp_path)
     assert (found.troubles, found.earlier_troubles) == (now, earlier)
 
 
 @pytest.mark.parametrize(("alarm", "troubles"), [("1\n", ["under-voltage"]), ("0\n", []), ("?\n", None)])
-def test_a_kernel_without_the_firmware_file_reports_the_voltage(tmp_path: Path, alarm: str, troubles: object):
+def test_a_kernel_without_the_firmware_file_reports_the_voltage(tmp_path, alarm, troubles):
     other = "sys/class/hwmon/hwmon0"
     write(tmp_path, {f"{other}/name": "cpu_thermal\n", f"{other}/in0_lcrit_alarm": "1\n"})
     write(tmp_path, {f"{other[:-1]}1/name": "rpi_volt\n", f"{other[:-1]}1/in0_lcrit_alarm": alarm})
@@ -80,13 +74,13 @@ def test_a_kernel_without_the_firmware_file_reports_the_voltage(tmp_path: Path, 
     assert (found.troubles, found.earlier_troubles) == (troubles, None)
 
 
-def test_unavailable_values_are_none(tmp_path: Path):
+def test_unavailable_values_are_none(tmp_path):
     found = read_machine(tmp_path / "nowhere", RealClock(), tmp_path)
     assert found.model is found.system is found.uptime_s is found.troubles is found.disk_free_bytes is None
     assert found.temperatures_degc == {}
 
 
-async def test_the_node_omits_unavailable_values(tmp_path: Path):
+async def test_the_node_omits_unavailable_values(tmp_path):
     write(tmp_path, {"proc/uptime": "12.50 1.00\n"})
     async with serving() as daemon:
         node = MachineNode(daemon.bus, tmp_path, tmp_path)
@@ -100,9 +94,7 @@ async def test_the_node_omits_unavailable_values(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("state", "is_good"), [(-1, True), (0, True), (5, False)])
-def test_the_file_of_timesyncd_tells_of_the_clock_before_the_kernel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: int, *, is_good: bool
-):
+def test_the_file_of_timesyncd_tells_of_the_clock_before_the_kernel(tmp_path, monkeypatch, state, *, is_good):
     """-1: the kernel can't be asked here."""
     monkeypatch.setattr(clock, "_adjtimex", lambda: state)
     monkeypatch.setattr(clock, "_TIMESYNC", str(tmp_path / "timesync"))
@@ -113,7 +105,7 @@ def test_the_file_of_timesyncd_tells_of_the_clock_before_the_kernel(
     assert RealClock().is_synchronised()
 
 
-async def test_a_fresh_reading_is_reused(tmp_path: Path):
+async def test_a_fresh_reading_is_reused(tmp_path):
     async with serving() as daemon:
         node = MachineNode(daemon.bus, tmp_path, tmp_path)
         write(tmp_path, {"proc/uptime": "1 1\n"})
@@ -124,7 +116,7 @@ async def test_a_fresh_reading_is_reused(tmp_path: Path):
     assert again.json["machine"]["uptime_s"] == 1
 
 
-async def test_slow_files_do_not_delay_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_slow_files_do_not_delay_the_answer(tmp_path, monkeypatch):
     write(tmp_path, FILES)
     slow = tmp_path / "proc/uptime"
     slow.unlink()

@@ -1,7 +1,5 @@
 """Whether the data folder is in memory."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

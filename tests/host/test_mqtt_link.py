@@ -1,12 +1,9 @@
 """The connection to the broker of sensors and outputs, against a real broker."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import aiomqtt
 import pytest
@@ -22,12 +19,6 @@ from support.broker import PASSWORD, USER, broker
 from support.tls_door import CA_FILE
 from support.waiting import PATIENCE_S, until
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from support.sentences import Said
-
 SOON = Pauses(0.05, 0.1)
 TOPIC = "greenhouse/tank"
 
@@ -35,25 +26,25 @@ TOPIC = "greenhouse/tank"
 class Line:
     """A link that runs, and what came on its topics."""
 
-    def __init__(self, where: Broker | int) -> None:
+    def __init__(self, where):
         self.bus = Bus(RealClock())
         where = Broker("localhost", where, None, PATIENCE_S) if isinstance(where, int) else where
         self.link = MqttLink(self.bus, where, "growd-test", pauses=SOON)
-        self.came: list[tuple[bytes, bool]] = []
+        self.came = []
 
-    def listen(self, topic: str = TOPIC) -> None:
+    def listen(self, topic=TOPIC):
         self.link.subscribe(topic, lambda body, is_retained: self.came.append((body, is_retained)))
 
     @property
-    def is_up(self) -> bool:
+    def is_up(self):
         return bool(self.bus.find_node("mqtt").information()["broker"]["is_connected"])
 
     @property
-    def problem(self) -> str:
+    def problem(self):
         return "".join(each["text"] for each in self.bus.find_node("mqtt").information()["problems"])
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self):
         task = asyncio.create_task(self.link.run(), name="mqtt")
         try:
             yield
@@ -62,7 +53,7 @@ class Line:
             await asyncio.wait([task])
 
 
-async def test_messages_come_and_retained_ones_are_marked(tmp_path: Path):
+async def test_messages_come_and_retained_ones_are_marked(tmp_path):
     async with broker(tmp_path) as port, aiomqtt.Client("localhost", port) as device:
         await device.publish(TOPIC, b"old", qos=1, retain=True)
         line = Line(port)
@@ -75,7 +66,7 @@ async def test_messages_come_and_retained_ones_are_marked(tmp_path: Path):
             await until(lambda: line.came[1:] == [(b"new", False), (b"newer", False)])
 
 
-async def test_a_topic_can_be_subscribed_while_the_connection_is_up(tmp_path: Path):
+async def test_a_topic_can_be_subscribed_while_the_connection_is_up(tmp_path):
     async with broker(tmp_path) as port, aiomqtt.Client("localhost", port) as device:
         line = Line(port)
         async with line.running():
@@ -85,7 +76,7 @@ async def test_a_topic_can_be_subscribed_while_the_connection_is_up(tmp_path: Pa
             await until(lambda: line.came == [(b"retained", True)])
 
 
-async def test_a_topic_that_the_broker_refuses_does_not_end_the_connection(tmp_path: Path):
+async def test_a_topic_that_the_broker_refuses_does_not_end_the_connection(tmp_path):
     async with broker(tmp_path, prohibits=True) as port, aiomqtt.Client("localhost", port) as device:
         line = Line(port)
         line.listen("prohibited")
@@ -99,7 +90,7 @@ async def test_a_topic_that_the_broker_refuses_does_not_end_the_connection(tmp_p
 
 
 async def test_after_an_outage_the_topics_are_subscribed_again_and_no_old_command_is_sent(
-    tmp_path: Path, own_port: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path, own_port, monkeypatch
 ):
     monkeypatch.setattr("growd.host.mqtt._LASTING_S", 0.0)
     line = Line(own_port)
@@ -120,7 +111,7 @@ async def test_after_an_outage_the_topics_are_subscribed_again_and_no_old_comman
             await until(lambda: not line.link.reason)
 
 
-async def test_a_worker_thread_publishes_and_gets_the_acknowledgement(tmp_path: Path):
+async def test_a_worker_thread_publishes_and_gets_the_acknowledgement(tmp_path):
     async with broker(tmp_path) as port, aiomqtt.Client("localhost", port) as device:
         await device.subscribe(TOPIC, qos=1)
         line = Line(port)
@@ -131,7 +122,7 @@ async def test_a_worker_thread_publishes_and_gets_the_acknowledgement(tmp_path: 
             assert message.payload == b"ON"
 
 
-async def test_without_a_connection_publishing_fails_at_once(own_port: int, said: Said):
+async def test_without_a_connection_publishing_fails_at_once(own_port, said):
     line = Line(own_port)
     with said.raises(ConnectionError):
         await asyncio.to_thread(line.link.send, TOPIC, b"ON")
@@ -142,12 +133,10 @@ async def test_without_a_connection_publishing_fails_at_once(own_port: int, said
 
 
 @asynccontextmanager
-async def silent(
-    *, answers: int = 1_000, drops: bool = False, dropped: list[int] | None = None
-) -> AsyncIterator[Broker]:
+async def silent(*, answers=1_000, drops=False, dropped=None):
     """A broker that gives so many answers, to the connection and to UNSUBSCRIBE, and then may drop."""
 
-    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def accept(reader, writer):
         given = 0
         with contextlib.suppress(ConnectionError):
             while (given < answers or not drops) and (packet := await reader.read(4096)):
@@ -165,9 +154,7 @@ async def silent(
         yield Broker("127.0.0.1", server.sockets[0].getsockname()[1], None, PATIENCE_S)
 
 
-async def test_a_broker_that_accepts_and_drops_is_one_outage_and_another_client_may_have_the_id(
-    caplog: pytest.LogCaptureFixture,
-):
+async def test_a_broker_that_accepts_and_drops_is_one_outage_and_another_client_may_have_the_id(caplog):
     async with silent(answers=2, drops=True) as where:
         line = Line(where)
         with caplog.at_level("INFO"):
@@ -178,7 +165,7 @@ async def test_a_broker_that_accepts_and_drops_is_one_outage_and_another_client_
 
 async def test_a_connection_that_is_lost_while_it_opens_is_not_taken_for_one():
     """aiomqtt overlooks the loss if it comes together with the broker's acceptance."""
-    dropped: list[int] = []
+    dropped = []
     async with silent(answers=1, drops=True, dropped=dropped) as where:
         line = Line(where)
         async with line.running():
@@ -206,7 +193,7 @@ async def test_messages_that_a_broker_does_not_acknowledge_are_bounded():
             await asyncio.wait(waiting)
 
 
-async def test_login_and_certificates_come_from_files(tmp_path: Path):
+async def test_login_and_certificates_come_from_files(tmp_path):
     secret = tmp_path / "secret"
     secret.write_text(f"{PASSWORD}\n")
     secret.chmod(0o600)
@@ -229,7 +216,7 @@ async def test_login_and_certificates_come_from_files(tmp_path: Path):
 
 
 @pytest.mark.parametrize("config", [Config(), Config(mqtt=Mqtt(host="x"), simulator=Simulator(enabled=True))])
-async def test_without_a_broker_and_in_a_simulation_nothing_connects(config: Config):
+async def test_without_a_broker_and_in_a_simulation_nothing_connects(config):
     bus = Bus(RealClock())
     async with mqtt_link(config, bus, "device") as link:
         assert link is None

@@ -1,7 +1,5 @@
 """The last warnings and errors of the log, kept for clients."""
 
-from __future__ import annotations
-
 import logging
 
 from growd.bus import Bus

@@ -1,25 +1,19 @@
 """What programs of growd write to standard error has the priority err in the journal."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from growd_machine.installation.tree import launcher_text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.long
 
 GROWD = (sys.executable, "-m", "growd_cli")
 
 
-def lines_in_the_journal(file: Path, *command: str | Path) -> list[str]:
+def lines_in_the_journal(file, *command):
     """The lines on standard error of a program that fails, which systemd has connected to the journal."""
     with file.open("w") as journal:
         status = os.fstat(journal.fileno())
@@ -40,25 +34,25 @@ def lines_in_the_journal(file: Path, *command: str | Path) -> list[str]:
         ("safe", "--config", "/no/such/file"),
     ],
 )
-def test_each_line_of_a_failed_start_is_an_error(tmp_path: Path, arguments: tuple[str, ...]):
+def test_each_line_of_a_failed_start_is_an_error(tmp_path, arguments):
     lines = lines_in_the_journal(tmp_path / "journal", *GROWD, *arguments, *data(tmp_path, arguments))
     assert lines
     assert all(line.startswith("<3>") for line in lines)
     assert not any("<3>" in line[1:] or "Traceback" in line for line in lines)
 
 
-def data(folder: Path, arguments: tuple[str, ...]) -> tuple[str, ...]:
+def data(folder, arguments):
     return () if "--data" in arguments else ("--data", str(folder / "data"))
 
 
-def test_a_python_that_is_missing_is_an_error(tmp_path: Path):
+def test_a_python_that_is_missing_is_an_error(tmp_path):
     launcher = tmp_path / "growd"
     launcher.write_text(launcher_text("1.0.0", ("2.7",), sys.executable))
     (line,) = lines_in_the_journal(tmp_path / "journal", sys.executable, launcher)
     assert line.startswith("<3>growd 1.0.0 in ")
 
 
-def test_elsewhere_the_lines_are_as_they_are(tmp_path: Path):
+def test_elsewhere_the_lines_are_as_they_are(tmp_path):
     environment = {**os.environ, "JOURNAL_STREAM": "1:2"}  # inherited
     done = subprocess.run(
         [*GROWD, "run", "--set", "http.port=x", "--data", tmp_path],

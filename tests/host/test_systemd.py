@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 import os
 import re
@@ -9,7 +7,6 @@ import socket
 import subprocess
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,10 +14,7 @@ from growd.host.systemd import passed_sockets
 from growd.server.listener import AddressError
 from support.daemon import serving
 from support.program import GROWD, home_on
-from support.service_manager import Manager, managed
-
-if TYPE_CHECKING:
-    from support.database import DatabaseServer
+from support.service_manager import managed
 
 FOLDER = Path(__file__).parents[2] / "systemd"
 MOST_EXPOSED = 2.2  # with systemd 252; 1.7 with 257
@@ -32,7 +26,7 @@ needs_systemd = pytest.mark.skipif(
 
 
 @pytest.fixture
-def unit(tmp_path: Path) -> Path:
+def unit(tmp_path):
     """A copy of the unit beside its socket. It names a program that is there, for that is checked too."""
     shutil.copy(FOLDER / "growd.socket", tmp_path)
     unit = tmp_path / "growd.service"
@@ -42,13 +36,13 @@ def unit(tmp_path: Path) -> Path:
     return unit
 
 
-def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
+def analyze(*arguments):
     return subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True, check=False)
 
 
 @needs_systemd
 @pytest.mark.parametrize("name", ["growd.service", "growd.socket"])
-def test_systemd_finds_no_fault_with_the_unit(unit: Path, name: str):
+def test_systemd_finds_no_fault_with_the_unit(unit, name):
     verdict = analyze("verify", "--man=no", str(unit.with_name(name)))
     about_it = [line for line in verdict.stderr.splitlines() if "growd" in line]
     assert verdict.returncode == 0, verdict.stderr
@@ -56,7 +50,7 @@ def test_systemd_finds_no_fault_with_the_unit(unit: Path, name: str):
 
 
 @needs_systemd
-def test_systemd_finds_no_fault_with_the_unit_of_couchdb(tmp_path: Path):
+def test_systemd_finds_no_fault_with_the_unit_of_couchdb(tmp_path):
     unit = tmp_path / "growd-couchdb.service"
     unit.write_text((FOLDER / unit.name).read_text().replace("/usr/bin/podman", "/bin/true"))
     verdict = analyze("verify", "--man=no", str(unit))
@@ -65,7 +59,7 @@ def test_systemd_finds_no_fault_with_the_unit_of_couchdb(tmp_path: Path):
 
 
 @needs_systemd
-def test_systemd_finds_the_service_little_exposed(unit: Path):
+def test_systemd_finds_the_service_little_exposed(unit):
     verdict = analyze(
         "security", "--offline=true", "--no-pager", f"--threshold={round(MOST_EXPOSED * 10)}", str(unit)
     )
@@ -84,7 +78,7 @@ def test_the_service_may_read_whether_the_clock_is_synchronised():
 
 
 @pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="there is no systemd-sysusers")
-def test_missing_user_and_groups_are_created(tmp_path: Path):
+def test_missing_user_and_groups_are_created(tmp_path):
     (tmp_path / "etc").mkdir()
     made = subprocess.run(
         ["systemd-sysusers", f"--root={tmp_path}", str(FOLDER / "growd.sysusers.conf")],
@@ -118,7 +112,7 @@ def test_the_timeouts_of_the_unit_fit_those_of_growd():
 # socket activation
 
 
-def listening(host: str = "127.0.0.1") -> socket.socket:
+def listening(host="127.0.0.1"):
     return socket.create_server((host, 0), backlog=128)
 
 
@@ -142,7 +136,7 @@ async def test_a_socket_that_is_not_as_configured_is_refused_with_both_addresses
                 await daemon.server.open("127.0.0.1", port - 1, [passed])
 
 
-async def ask(port: int) -> bytes:
+async def ask(port):
     """The status line, b"" where the connection was taken and broke off. Raises if it was refused."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
@@ -157,17 +151,17 @@ async def ask(port: int) -> bytes:
 class Crowd:
     """Clients that ask again and again, each with a connection of its own."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port):
         self.port = port
-        self.answers: list[bytes] = []
+        self.answers = []
         self._news = asyncio.Event()
 
-    async def ask_for_ever(self) -> None:
+    async def ask_for_ever(self):
         while True:
             self.answers.append(await ask(self.port))
             self._news.set()
 
-    async def until_answered(self, more: int) -> None:
+    async def until_answered(self, more):
         wanted = self.answers.count(b"HTTP/1.1 200 OK") + more
         async with asyncio.timeout(60):
             while self.answers.count(b"HTTP/1.1 200 OK") < wanted:
@@ -175,7 +169,7 @@ class Crowd:
                 await self._news.wait()
 
 
-async def end(manager: Manager, number: signal.Signals) -> None:
+async def end(manager, number):
     manager.process.send_signal(number)
     async with asyncio.timeout(60):
         await manager.process.wait()
@@ -184,7 +178,7 @@ async def end(manager: Manager, number: signal.Signals) -> None:
 @pytest.mark.timeout(240)
 @pytest.mark.kill
 async def test_no_client_is_refused_while_growd_is_killed_stopped_and_started_again(
-    tmp_path: Path, database_server: DatabaseServer
+    tmp_path, database_server
 ):
     async with AsyncExitStack() as stack:
         passed = stack.enter_context(closing(listening()))

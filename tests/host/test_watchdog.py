@@ -1,11 +1,8 @@
-from __future__ import annotations
-
 import asyncio
 import re
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -28,10 +25,7 @@ from support.program import PATIENCE_S, Program, home_on, processes_that_name
 from support.recipes import Chamber
 from support.rig import rigged
 from support.running import running
-from support.service_manager import Manager, Notified, managed
-
-if TYPE_CHECKING:
-    from support.database import DatabaseServer
+from support.service_manager import Notified, managed
 
 FREEZING = str(Path(__file__).parents[1] / "support" / "freezing.py")
 WATCHDOG_S = 1.0
@@ -85,7 +79,7 @@ def test_the_time_limit_grows_on_a_slow_clock_and_stays_on_a_fast_one():
 
 
 class Absent:
-    def read(self) -> dict[str, float]:
+    def read(self):
         raise OSError(121, "Remote I/O error")
 
 
@@ -116,7 +110,7 @@ async def test_an_absent_sensor_and_a_clock_step_make_no_loop_stuck():
 
 
 @pytest.mark.parametrize("is_busy", [False, True])
-async def test_idle_and_busy_loops_are_not_stuck(tmp_path: Path, is_busy: bool):  # noqa: FBT001
+async def test_idle_and_busy_loops_are_not_stuck(tmp_path, is_busy):
     clock, time = ManualClock(), Time()
     bus = Bus(clock, liveness=Liveness(monotonic=time))
     declare_environment(bus, ENV, ["air_carbon_dioxide"])
@@ -152,9 +146,7 @@ async def test_no_loop_of_a_working_chamber_is_stuck():
 
 
 @pytest.mark.parametrize("is_broken", [False, True])
-async def test_a_recipe_runner_is_not_stuck_while_it_runs_or_retries_its_journal(
-    is_broken,
-):
+async def test_a_recipe_runner_is_not_stuck_while_it_runs_or_retries_its_journal(is_broken):
     chamber = Chamber()
     chamber.journal.broken = is_broken
     async with chamber.on():
@@ -166,7 +158,7 @@ async def test_a_recipe_runner_is_not_stuck_while_it_runs_or_retries_its_journal
         assert chamber.bus.liveness._heartbeats
 
 
-async def test_an_outbox_that_does_not_save_its_points_is_stuck(tmp_path: Path):
+async def test_an_outbox_that_does_not_save_its_points_is_stuck(tmp_path):
     clock = ManualClock()
     time = Time()
     liveness = Liveness(monotonic=time)
@@ -185,7 +177,7 @@ async def test_a_component_that_waits_for_its_restart_is_not_stuck():
     liveness = Liveness(monotonic=clock.monotonic)
     starts = []
 
-    async def part() -> None:
+    async def part():
         with liveness.heartbeat("part", 5):
             starts.append(clock.monotonic())
             raise OSError("the disk is full")
@@ -202,14 +194,14 @@ async def test_a_component_that_waits_for_its_restart_is_not_stuck():
 
 
 @pytest.fixture
-def notified(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
+def notified(tmp_path, request):
     heard = Notified(str(tmp_path / "notify") if request.param == "path" else "")
     yield heard
     heard.close()
 
 
 @pytest.mark.parametrize("notified", ["path", "abstract"], indirect=True)
-async def test_notifications_follow_the_sd_notify_protocol(notified: Notified):
+async def test_notifications_follow_the_sd_notify_protocol(notified):
     environment = {"NOTIFY_SOCKET": notified.address, "WATCHDOG_USEC": "2000000", "OTHER": "1"}
     manager = ServiceManager.from_environment(environment)
     assert environment == {"OTHER": "1"}  # what growd starts is not meant
@@ -302,7 +294,7 @@ async def test_an_error_in_the_status_line_does_not_starve_the_watchdog(caplog):
 # the program under a manager that kills and restarts it
 
 
-def growd(data: Path, *options: str) -> tuple[str, ...]:
+def growd(data, *options):
     """With points to save and ship all the time, and without set points that survive a restart."""
     often = [
         f"--set=store.{each}" for each in ("minimum_interval_s=0", "maximum_interval_s=2", "max_age_s=1")
@@ -312,12 +304,12 @@ def growd(data: Path, *options: str) -> tuple[str, ...]:
     return (sys.executable, FREEZING, *run, *options)
 
 
-async def program_of(manager: Manager) -> Program:
+async def program_of(manager):
     line = await manager.until_printed(r"page +http")
     return Program(manager.process, line.split()[1], "")
 
 
-async def until_lit(program: Program, *, lit: bool) -> None:
+async def until_lit(program, *, lit):
     """Whether the lamp has its level, according to its actuator."""
     if lit:
         await program.ask("POST", f"topic/{ENV}/desired/light_illuminance", [8000])
@@ -325,7 +317,7 @@ async def until_lit(program: Program, *, lit: bool) -> None:
 
 
 @pytest.mark.watchdog
-async def test_each_frozen_loop_starves_the_watchdog(tmp_path: Path, database_server: DatabaseServer):
+async def test_each_frozen_loop_starves_the_watchdog(tmp_path, database_server):
     async with (
         home_on(database_server, shared=True) as home,
         managed(*growd(tmp_path, *home.arguments), watchdog_s=WATCHDOG_S) as manager,
@@ -351,9 +343,7 @@ async def test_each_frozen_loop_starves_the_watchdog(tmp_path: Path, database_se
 
 
 @pytest.mark.long
-async def test_a_hung_growd_is_killed_with_its_database_and_restarted_with_safe_outputs(
-    tmp_path: Path,
-):
+async def test_a_hung_growd_is_killed_with_its_database_and_restarted_with_safe_outputs(tmp_path):
     async with managed(*growd(tmp_path), watchdog_s=WATCHDOG_S) as manager:
         await until_lit(await program_of(manager), lit=True)
         manager.process.send_signal(signal.SIGUSR2)

@@ -1,7 +1,5 @@
 """Steps of the simulated air: stable, accurate, and with nothing made or lost."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -35,7 +33,7 @@ states = st.builds(
 levels = st.fixed_dictionaries({name: st.sampled_from([0.0, 0.0, 1.0]) | st.floats(0, 1) for name in DRIVEN})
 
 
-def flows(**at: float):
+def flows(**at):
     return air_flows(P, dict.fromkeys(ACTUATORS, 0.0) | at, bool(at.get("door")))
 
 
@@ -53,7 +51,7 @@ inputs = st.builds(
 )
 
 
-def energy_j(state: AirState) -> float:
+def energy_j(state):
     return (
         P.air_heat_capacity_j_k * state.temperature_degc
         + P.wall_heat_capacity_j_k * state.wall_degc
@@ -61,7 +59,7 @@ def energy_j(state: AirState) -> float:
     )
 
 
-def water_g(state: AirState) -> float:
+def water_g(state):
     return P.volume_m3 * state.vapour_g_m3 + state.film_g
 
 

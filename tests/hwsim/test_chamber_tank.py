@@ -29,23 +29,23 @@ class Rig:
     p: TankParameters = P
     outgassed_mmol: float = 0.0
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         self.tank = Tank(self.p)
 
-    def run(self, seconds: float, step_s: float = 10.0, **at: float):
+    def run(self, seconds, step_s=10.0, **at):
         """Let time pass with actuators at these levels, without plants; the water at the end."""
         for _ in range(round(seconds / step_s)):
             self.step(step_s, **at)
         return self.tank.water(self.p)
 
-    def step(self, seconds: float, lost_g: float = 0.0, uptake_mol: float = 0.0, leaves: float = 0.0, **at):
+    def step(self, seconds, lost_g=0.0, uptake_mol=0.0, leaves=0.0, **at):
         to_air = self.tank.meet(self.p, OFF | at, 22.0, 420.0, seconds)
         self.outgassed_mmol += to_air.carbon_dioxide_mol_s * seconds * 1000.0
         self.tank.advance(self.p, OFF | at, seconds, lost_g=lost_g, uptake_mol=uptake_mol, leaves=leaves)
         return to_air
 
 
-def ran_out(seconds: float, flow_ml_min: float, level: float = 1.0) -> float:
+def ran_out(seconds, flow_ml_min, level=1.0):
     return flow_ml_min / 60.0 * seconds * level
 
 
@@ -243,7 +243,7 @@ def test_a_weak_pump_gives_a_share_after_its_dead_time_into_the_tank_or_a_cylind
     chamber.parameters = replace(chamber.parameters, tank=tank)
     machine.faults.inject(Fault("weak", "ph_down", amount=0.8))
 
-    def dose(seconds: float) -> None:
+    def dose(seconds):
         chamber.set_actuator("ph_down", 1.0)
         clock.advance(seconds)
         chamber.set_actuator("ph_down", 0.0)

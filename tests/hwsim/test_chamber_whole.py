@@ -1,7 +1,5 @@
 """The whole simulated chamber: air, tank, pots and plants exchange water and carbon without a remainder."""
 
-from __future__ import annotations
-
 import random
 from itertools import pairwise
 
@@ -22,14 +20,14 @@ pytestmark = pytest.mark.long
 class Played:
     """A chamber whose actuators move at random, and the water that they gave it."""
 
-    def __init__(self, seed: int, parameters: ChamberParameters | None = None) -> None:
+    def __init__(self, seed, parameters=None):
         self.clock = SleepingTime()
         self.chamber = SimulatedChamber(self.clock.monotonic, parameters, seed=seed)
         self.given_g = self.filled_ml = 0.0
         self._dice = random.Random(seed)
         self._levels = dict.fromkeys(ACTUATORS, 0.0)
 
-    def play(self, moves: int) -> None:
+    def play(self, moves):
         for _ in range(moves):
             name, level = self._dice.choice(ACTUATORS), self._dice.choice((0.0, 1.0, self._dice.random()))
             self._levels[name] = level
@@ -38,7 +36,7 @@ class Played:
             self.chamber.set_door(self._dice.random() < 0.1)
             self._pass(self._dice.expovariate(1 / 120))
 
-    def _pass(self, seconds: float) -> None:
+    def _pass(self, seconds):
         tank, soil = self.chamber.parameters.tank, self.chamber.parameters.soil
         dosed = sum(self._levels[name] for name in tank.stocks) * tank.dosing_ml_min
         irrigated = self._levels["irrigation"] * soil.irrigation_ml_min
@@ -49,12 +47,12 @@ class Played:
         self.chamber.air()
 
 
-def water_g(chamber: SimulatedChamber) -> float:
+def water_g(chamber):
     air = chamber.parameters.volume_m3 * chamber.state.vapour_g_m3 + chamber.state.film_g
     return air + chamber.tank.water_g + chamber.soil.water_g
 
 
-def carbon_mol(chamber: SimulatedChamber) -> float:
+def carbon_mol(chamber):
     in_air = chamber.state.carbon_dioxide_ppm * air_mol(chamber.parameters) / 1e6
     tank = chamber.tank
     return in_air + (tank.mixed.carbon_mmol + tank.gone.carbon_mmol) / 1000
@@ -88,7 +86,7 @@ def test_the_carbon_of_air_plants_and_tank_is_conserved_with_random_actuators(se
 
 
 def test_plants_that_grow_have_more_leaves_and_take_up_more():
-    def after_a_week(*, grows: bool) -> SimulatedChamber:
+    def after_a_week(*, grows):
         clock = SleepingTime()
         chamber = SimulatedChamber(clock.monotonic, ChamberParameters(grows=grows, fan_flow_l_min=120.0))
         chamber.set_fan(True)

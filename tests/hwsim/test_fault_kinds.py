@@ -1,7 +1,5 @@
 """Each kind of fault at each place on I2C and at a pin where it can be, beneath the real drivers."""
 
-from __future__ import annotations
-
 import errno
 from concurrent.futures import ThreadPoolExecutor
 
@@ -53,7 +51,7 @@ OFFSETS = {"scd30": (150, 150), "bh1750": (1200, 1000), "tsl2591": (245, 1000)}
 """An amount for each chip, and what it is in what the driver measures at 10 000 lux."""
 
 
-def places(*kinds: str) -> list[tuple[str, str]]:
+def places(*kinds):
     """Each of these kinds with each device on I2C where it can be."""
     pairs = [
         (kind, device)
@@ -67,7 +65,7 @@ def places(*kinds: str) -> list[tuple[str, str]]:
 
 
 class Bench:
-    def __init__(self) -> None:
+    def __init__(self):
         self.clock = SleepingTime()
         self.machine = simulated(self.clock, wiring=Wiring(i2c=CHIPS))
         self.faults = self.machine.faults
@@ -81,7 +79,7 @@ class Bench:
         for chip in CHIPS:
             self.read(chip)
 
-    def read(self, chip: WiredChip) -> float:
+    def read(self, chip):
         """Its measurement: ppm or lux."""
         self.clock.advance(2)
         driver = self.drivers[chip]
@@ -92,7 +90,7 @@ class Bench:
             sample = driver.read()
         return sample.carbon_dioxide_ppm if chip.kind == "scd30" else sample.illuminance_lux
 
-    def true(self, chip: WiredChip) -> float:
+    def true(self, chip):
         chamber = self.machine.chamber
         return chamber.air().carbon_dioxide_ppm if chip.kind == "scd30" else chamber.illuminance_lux()
 
@@ -104,7 +102,7 @@ def bench():
     bench.machine.close()
 
 
-def at(device: str) -> list[WiredChip]:
+def at(device):
     """The chips that a device means."""
     return [
         chip
@@ -165,11 +163,7 @@ def test_the_drivers_clear_a_stuck_bus_by_themselves_and_leave_the_other_alone(b
 
 
 def test_pulses_end_the_stuck_fault_of_their_bus_that_is_in_force(bench):
-    others = [
-        Fault("stuck", "i2c-2"),
-        Fault("stuck", "i2c-1", at=60),
-        Fault("timeout", "i2c-1"),
-    ]
+    others = [Fault("stuck", "i2c-2"), Fault("stuck", "i2c-1", at=60), Fault("timeout", "i2c-1")]
     for fault in (Fault("stuck", "i2c-1"), *others):
         bench.faults.inject(fault)
     bench.machine.clear_bus(1)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import struct
 
@@ -16,14 +14,14 @@ from support.machine import SleepingTime, simulated
 
 
 class Bench:
-    def __init__(self, *faults: Fault) -> None:
+    def __init__(self, *faults):
         self.clock = SleepingTime()
         self.machine = simulated(self.clock, faults=faults)
         self.faults = self.machine.faults
         self.light = Bh1750(self.machine.i2c(1), sleep=self.clock.sleep)
         self.air = Scd30(self.machine.i2c(1), sleep=self.clock.sleep)
 
-    def start_air(self) -> None:
+    def start_air(self):
         with pytest.raises(NotReadyError):
             self.air.read()
 
@@ -100,7 +98,7 @@ def test_a_flipped_bit_never_becomes_a_frozen_value():
 
 
 def test_probability_is_reproducible_with_a_seed():
-    def outcomes(seed: int) -> list[bool]:
+    def outcomes(seed):
         bench = Bench(Fault("bus_error", "bh1750", probability=0.1, seed=seed))
         seen = []
         for _ in range(60):

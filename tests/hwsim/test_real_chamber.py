@@ -4,8 +4,6 @@ The recording is that of a food computer with a lamp of 257 umol/m2/s, over 260 
 whole degrees, and its room differs, so that only amplitudes and time constants can be compared.
 """
 
-from __future__ import annotations
-
 import csv
 from bisect import bisect_left
 from datetime import datetime
@@ -58,7 +56,7 @@ def test_a_day_has_the_range_of_a_real_one():
     assert low <= range_of(degc[1440:]) <= high
 
 
-def range_of(values: list[float]) -> float:
+def range_of(values):
     """From the 5th to the 95th percentile."""
     ordered = sorted(values)
     return ordered[int(0.95 * len(ordered))] - ordered[int(0.05 * len(ordered))]
@@ -66,7 +64,7 @@ def range_of(values: list[float]) -> float:
 
 @pytest.mark.skipif(not RECORDING.exists(), reason="no recording beside the project")
 def test_the_recording_has_these_figures():
-    series: dict[str, list[tuple[float, float]]] = {}
+    series = {}
     with RECORDING.open() as file:
         for row in csv.DictReader(file):
             time = datetime.fromisoformat(row["timestamp_utc"]).timestamp()
@@ -85,13 +83,13 @@ def test_the_recording_has_these_figures():
                 risen.append(sum(later) / len(later) - sum(base) / len(base))
         assert len(risen) > 60
         assert median(risen) == pytest.approx(expected, abs=0.15)
-    days: dict[int, list[float]] = {}
+    days = {}
     for time, degc in temperature:
         days.setdefault(int(time // DAY_S), []).append(degc)
     ranges = sorted(range_of(day) for day in days.values() if len(day) > 200)
     assert (ranges[len(ranges) // 10], ranges[len(ranges) * 9 // 10]) == WITHIN_A_DAY_K
 
 
-def between(series: list[tuple[float, float]], start: float, end: float) -> list[float]:
+def between(series, start, end):
     """The values of a time."""
     return [value for _, value in series[bisect_left(series, (start, 0.0)) : bisect_left(series, (end, 0.0))]]

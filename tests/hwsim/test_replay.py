@@ -1,7 +1,5 @@
 """A recording drives the chamber: simulated sensors measure recorded values."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 from bisect import bisect_right
@@ -38,14 +36,14 @@ timestamp,variable,value\r
 """
 
 
-def write(folder: Path, text: str) -> Path:
+def write(folder, text):
     path = folder / "recorded.csv"
     path.write_bytes(text.encode())
     return path
 
 
 class Bench:
-    def __init__(self, recorded: Path | Recording, **options) -> None:
+    def __init__(self, recorded, **options):
         self.clock = SleepingTime()
         night = ChamberParameters(daylight_lux=0.0)
         recording = recorded if isinstance(recorded, Recording) else load_recording(recorded)
@@ -56,7 +54,7 @@ class Bench:
             self.chamber, sleep=self.clock.sleep, monotonic=self.clock.monotonic, wiring=Wiring(**wiring)
         )
 
-    def at(self, seconds: float) -> None:
+    def at(self, seconds):
         """Go to a time of the recording."""
         self.clock.now = 5_000.0 + seconds
 
@@ -162,7 +160,7 @@ def test_chips_do_not_answer_in_a_gap(tmp_path):
 GAPPED = [("air_carbon_dioxide", 800), ("light_illuminance", 9000)]
 
 
-def measured(bench: Bench, air: Scd30):
+def measured(bench, air):
     while True:
         try:
             return air.read()
@@ -205,12 +203,12 @@ def test_a_missing_or_binary_file_is_refused(tmp_path, said):
 
 
 @cache
-def museum() -> Recording:
+def museum():
     return load_recording(MUSEUM)
 
 
 @cache
-def museum_rows() -> dict[str, list[tuple[float, float]]]:
+def museum_rows():
     """The real recording read in another way: seconds from its start and values, by variable."""
     if not MUSEUM.exists():
         pytest.skip("no recording beside the project")
@@ -218,7 +216,7 @@ def museum_rows() -> dict[str, list[tuple[float, float]]]:
         rows = list(csv.DictReader(file))
     times = [datetime.fromisoformat(row["timestamp_utc"]).timestamp() for row in rows]
     first = min(times)
-    series: dict[str, list[tuple[float, float]]] = {}
+    series = {}
     for row, time in zip(rows, times, strict=True):
         series.setdefault(row["variable"], []).append((time - first, float(row["value"])))
     return series
@@ -265,7 +263,7 @@ def test_simulated_sensors_follow_the_real_recording():
     machine.close()
 
 
-def held(rows: list[tuple[float, float]], time: float) -> float:
+def held(rows, time):
     return rows[bisect_right(rows, time, key=lambda row: row[0]) - 1][1]
 
 

@@ -1,7 +1,5 @@
 """SCD4x, SHT3x, SHT4x and BME280 on the wire, without our drivers."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest
@@ -19,26 +17,26 @@ SHT3X_SINGLE_SHOT, SHT3X_STATUS, SHT4X_HIGH = b"\x24\x00", b"\xf3\x2d", b"\xfd"
 
 
 class Bench:
-    def __init__(self, name: str, **options) -> None:
+    def __init__(self, name, **options):
         self.clock = SleepingTime()
         self.air = Air(1_000.0, 25.0, 60.0)
         self.chip = SENSORS[name](lambda: self.air, self.clock.monotonic, **options)
 
-    def send(self, data: bytes, after_s: float = 0.5) -> None:
+    def send(self, data, after_s=0.5):
         self.chip.receive(data)
         self.clock.advance(after_s)
 
-    def ask(self, data: bytes, length: int, after_s: float = 0.02) -> bytes:
+    def ask(self, data, length, after_s=0.02):
         self.send(data, after_s)
         return self.chip.on_read(length)
 
-    def words(self, data: bytes, count: int = 1) -> tuple[int, ...]:
+    def words(self, data, count=1):
         answer = self.ask(data, 3 * count)
         assert all(crc8(answer[at : at + 2]) == answer[at + 2] for at in range(0, 3 * count, 3))
         return tuple(int.from_bytes(answer[at : at + 2], "big") for at in range(0, 3 * count, 3))
 
 
-def setting(command: int, value: int) -> bytes:
+def setting(command, value):
     return struct.pack(">H", command) + with_crcs(struct.pack(">H", value))
 
 

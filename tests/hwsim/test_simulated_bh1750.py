@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from growd_hwsim.chips.bh1750 import SimulatedBh1750
@@ -10,16 +8,16 @@ CONTINUOUS, CONTINUOUS_2, LOW, ONE_TIME = 0x10, 0x11, 0x13, 0x20
 
 
 class Bench:
-    def __init__(self) -> None:
+    def __init__(self):
         self.clock = SleepingTime()
         self.lux = 1000.0
         self.chip = SimulatedBh1750(lambda: self.lux, self.clock.monotonic)
 
-    def send(self, *opcodes: int) -> None:
+    def send(self, *opcodes):
         for opcode in opcodes:
             self.chip.receive(bytes([opcode]))
 
-    def count(self) -> int:
+    def count(self):
         return int.from_bytes(self.chip.on_read(2), "big")
 
 

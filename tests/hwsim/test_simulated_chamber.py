@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 import threading
 
@@ -21,11 +19,11 @@ BARREN = ChamberParameters(
 
 
 class Bench:
-    def __init__(self, parameters: ChamberParameters = NIGHT, **options) -> None:
+    def __init__(self, parameters=NIGHT, **options):
         self.clock = SleepingTime()
         self.chamber = SimulatedChamber(self.clock.monotonic, parameters, **options)
 
-    def after(self, seconds: float):
+    def after(self, seconds):
         self.clock.advance(seconds)
         return self.chamber.air()
 
@@ -152,7 +150,7 @@ def test_a_reading_after_years_is_physical():
 
 
 def test_the_same_seed_gives_the_same_chamber_at_any_start_time():
-    def series(seed: int, now: float) -> list[float]:
+    def series(seed, now):
         clock = SleepingTime(now)
         chamber = SimulatedChamber(clock.monotonic, NIGHT, seed=seed)
         values = []
@@ -169,7 +167,7 @@ def test_several_threads_may_use_it():
     bench = Bench()
     failed = []
 
-    def use(channel: str) -> None:
+    def use(channel):
         for number in range(300):
             bench.clock.now += 1.0
             bench.chamber.set_lamp(channel, number % 10 / 10)

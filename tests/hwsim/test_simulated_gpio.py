@@ -1,7 +1,5 @@
 """The simulated pins: their history, refusals, and the end of leases in simulated time."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest
@@ -13,11 +11,11 @@ PIN = 18
 
 
 class Bench:
-    def __init__(self) -> None:
+    def __init__(self):
         self.clock = SleepingTime()
-        self.heard: list[tuple[float, int, float]] = []
-        self.refused: set[int] = set()
-        self.hanging: set[int] = set()
+        self.heard = []
+        self.refused = set()
+        self.hanging = set()
         self.pins = SimulatedPins(
             self.clock.monotonic,
             on_change=lambda pin, high: self.heard.append((self.pins.moment, pin, high)),

@@ -1,9 +1,6 @@
 """The whole machine: real drivers at one end, the chamber at the other."""
 
-from __future__ import annotations
-
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,30 +13,26 @@ from growd_drivers.scd30 import Scd30
 from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.errors import FaultError
 from growd_hwsim.faults import Fault
-from growd_hwsim.hardware import SimulatedHardware, WiredChip, WiredRelay, Wiring
+from growd_hwsim.hardware import WiredChip, WiredRelay, Wiring
 from growd_hwsim.parameters import ChamberParameters
 from support.machine import SleepingTime, simulated
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 FOR_LONG_S = 3_600.0
 
 
-def lamps_on(machine: SimulatedHardware, pins: Mapping[str, int], *, inverted: bool) -> dict[str, PinOutput]:
+def lamps_on(machine, pins, *, inverted):
     return {
         channel: PinOutput(machine.pins, pin, name=channel, frequency_hz=200.0, active_high=not inverted)
         for channel, pin in pins.items()
     }
 
 
-def relay_on(machine: SimulatedHardware, pin: int, *, active_high: bool = True) -> PinOutput:
+def relay_on(machine, pin, *, active_high=True):
     return PinOutput(machine.pins, pin, name="relay", active_high=active_high)
 
 
 class Bench:
-    def __init__(self, *, inverted: bool = False, **options) -> None:
+    def __init__(self, *, inverted=False, **options):
         self.clock = SleepingTime()
         self.machine = simulated(self.clock, wiring=Wiring(inverted_lamps=inverted), **options)
         bus = self.machine.i2c(1)
@@ -47,10 +40,10 @@ class Bench:
         self.air = Scd30(bus, sleep=self.machine.sleep)
         self.lamps = lamps_on(self.machine, self.machine.wiring.lamp_pins, inverted=inverted)
 
-    def lux(self) -> float:
+    def lux(self):
         return self.sensor.read().illuminance_lux
 
-    def carbon_dioxide(self) -> float:
+    def carbon_dioxide(self):
         while True:
             self.clock.advance(1)
             try:
@@ -58,7 +51,7 @@ class Bench:
             except NotReadyError:
                 continue
 
-    def close(self) -> None:
+    def close(self):
         for lamp in self.lamps.values():
             lamp.close()
         self.machine.close()
@@ -83,7 +76,7 @@ def test_the_valve_and_the_fan_move_the_air(active_high):
     machine = simulated(clock, wiring=Wiring(relays=relays))
     valve, fan = (relay_on(machine, pin, active_high=active_high) for pin in (23, 24))
 
-    def carbon_dioxide_after(seconds: float) -> float:
+    def carbon_dioxide_after(seconds):
         clock.advance(seconds)
         return machine.chamber.air().carbon_dioxide_ppm
 
@@ -114,7 +107,7 @@ def test_a_pin_with_pwm_drives_an_actuator_with_its_duty(active_high):
     machine.close()
 
 
-def heated(machine: SimulatedHardware, clock: SleepingTime, level: float) -> float:
+def heated(machine, clock, level):
     """The air an hour later, with the heater at this level."""
     machine.chamber.set_actuator("heater", level)
     clock.advance(3600)
@@ -177,7 +170,7 @@ def test_a_lamp_that_is_not_renewed_goes_dark():
 def test_what_an_output_gives_ends_in_time_however_late_somebody_looks():
     """A valve that is open for two seconds, looked at an hour later."""
 
-    def dosed(looked_at: list[float]) -> float:
+    def dosed(looked_at):
         clock = SleepingTime()
         machine = simulated(clock, wiring=Wiring(relays={23: WiredRelay("valve")}))
         relay_on(machine, 23).write(1.0, 2.0)
@@ -192,7 +185,7 @@ def test_what_an_output_gives_ends_in_time_however_late_somebody_looks():
 
 
 def test_the_same_seed_tells_the_same_story():
-    def story(seed: int) -> list[float]:
+    def story(seed):
         bench = Bench(seed=seed)
         bench.lamps["white"].write(0.7, FOR_LONG_S)
         values = [value for _ in range(10) for value in (bench.carbon_dioxide(), bench.lux())]
@@ -275,7 +268,7 @@ def two_chambers():
     machine.close()
 
 
-def test_the_lamps_of_two_chambers_light_only_their_own_chamber(two_chambers: SimulatedHardware):
+def test_the_lamps_of_two_chambers_light_only_their_own_chamber(two_chambers):
     machine = two_chambers
     sensors = [Bh1750(machine.i2c(1), sleep=machine.sleep, address=address) for address in (0x23, 0x5C)]
     lamps = [
@@ -291,7 +284,7 @@ def test_the_lamps_of_two_chambers_light_only_their_own_chamber(two_chambers: Si
         lamp.close()
 
 
-def test_valves_and_sensors_of_two_chambers_share_no_air(two_chambers: SimulatedHardware):
+def test_valves_and_sensors_of_two_chambers_share_no_air(two_chambers):
     machine, (first, second) = two_chambers, two_chambers.chambers
     assert machine.chamber is first
     lines = [machine.serial(place, baud=BAUD, timeout_s=ANSWER_S) for place in ("/dev/ttyUSB0", "i2c-3:0x4d")]

@@ -1,7 +1,5 @@
 """The contract between smbus2 and the simulated kernel: what runs is smbus2's code down to the ioctl."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
@@ -20,14 +18,14 @@ class Echo(I2CSlave):
 
     name = "echo"
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.last = b""
 
-    def on_write(self, data: bytes) -> None:
+    def on_write(self, data):
         self.last = data
 
-    def on_read(self, length: int) -> bytes:
+    def on_read(self, length):
         return self.last[:length]
 
 
@@ -127,7 +125,7 @@ def test_transactions_of_two_openers_do_not_mix(adapter, echo):
     kernel = I2CKernel({1: adapter})
     wrong = []
 
-    def talk(letter: bytes) -> None:
+    def talk(letter):
         with smbus_over(kernel)(1) as bus:
             for _ in range(200):
                 answer = i2c_msg.read(0x42, 8)

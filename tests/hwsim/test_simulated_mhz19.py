@@ -1,7 +1,5 @@
 """The simulated MH-Z19 beneath the real driver, and what happens to it on its line."""
 
-from __future__ import annotations
-
 import pytest
 
 from growd_drivers.errors import DeviceMissingError, TransferError
@@ -21,23 +19,23 @@ DEVICES = ("mhz19", "mhz16", "/dev/serial0")
 
 
 class Chip:
-    def __init__(self) -> None:
+    def __init__(self):
         self.clock = SleepingTime()
         self.ppm = 1234.0
         self.chip = SimulatedMhz19(lambda: self.ppm, self.clock.monotonic)
 
-    def ask(self, text: str) -> bytes:
+    def ask(self, text):
         (command,) = self.chip.receive(bytes.fromhex(text))
         return self.chip.answer(command)
 
-    def read(self) -> int:
+    def read(self):
         return int.from_bytes(self.ask(READ_COMMAND.hex())[2:4], "big")
 
 
 class Bench:
     """The whole machine with an MH-Z19 at `port`, warm."""
 
-    def __init__(self, port: str = "/dev/serial0", place: str | None = None, *, kind: str = "mhz19") -> None:
+    def __init__(self, port="/dev/serial0", place=None, *, kind="mhz19"):
         self.clock = SleepingTime()
         self.machine = simulated(self.clock, wiring=Wiring(serial={port: kind}))
         self.faults = self.machine.faults
@@ -45,18 +43,18 @@ class Bench:
         self.driver = Mhz19(self.line, monotonic=self.clock.monotonic)
         self.wait_until_warm()
 
-    def wait_until_warm(self) -> None:
+    def wait_until_warm(self):
         self.read()
         self.clock.advance(WARM_UP_S)
         self.read()
 
-    def read(self) -> float:
+    def read(self):
         return self.driver.read().carbon_dioxide_ppm
 
-    def true_ppm(self) -> float:
+    def true_ppm(self):
         return self.machine.chamber.air().carbon_dioxide_ppm
 
-    def close(self) -> None:
+    def close(self):
         self.machine.close()
 
 
@@ -136,7 +134,7 @@ def test_commands_are_found_in_received_bytes(parts, understood):
 
 
 def test_the_same_seed_has_the_same_noise():
-    def story(seed: int) -> list[int]:
+    def story(seed):
         clock = SleepingTime()
         chip = SimulatedMhz19(lambda: 800.0, clock.monotonic, seed=seed)
         clock.advance(WARM_UP_S)

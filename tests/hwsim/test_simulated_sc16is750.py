@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from growd_hwsim.chips.mhz19 import SimulatedMhz19, reading
@@ -28,25 +26,25 @@ ANSWER = reading(388)  # as it has just been switched on
 
 
 class Bench:
-    def __init__(self, **options) -> None:
+    def __init__(self, **options):
         self.sensor = SimulatedMhz19(lambda: 800.0, SleepingTime().monotonic)
         self.chip = SimulatedSc16is750(self.sensor, **options)
 
-    def write(self, register: int, *values: int) -> None:
+    def write(self, register, *values):
         self.chip.receive(bytes([register << 3, *values]))
 
-    def read(self, register: int, length: int = 1) -> bytes:
+    def read(self, register, length=1):
         self.chip.receive(bytes([register << 3]))
         return self.chip.on_read(length)
 
-    def set_up(self, divisor: int = 96, line: int = 0x03) -> None:
+    def set_up(self, divisor=96, line=0x03):
         self.write(LCR, 0x80)
         self.write(DLL, divisor & 0xFF)
         self.write(DLH, divisor >> 8)
         self.write(LCR, line)
         self.write(FCR, 0x07)
 
-    def answer(self) -> bytes:
+    def answer(self):
         assert self.read(RXLVL) == b"\x00"  # a look that finds nothing yet
         return self.read(RHR, self.read(RXLVL)[0])
 
@@ -187,7 +185,7 @@ def test_queries_name_the_port_and_the_chip():
 
 
 def test_a_gap_in_a_recording_is_silence(bench, monkeypatch):
-    def nothing(_command: bytes) -> bytes:
+    def nothing(_command):
         raise NothingRecordedError
 
     monkeypatch.setattr(bench.sensor, "answer", nothing)

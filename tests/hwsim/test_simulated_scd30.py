@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import struct
 
 import adafruit_scd30
@@ -19,28 +17,28 @@ READ, DATA_READY, INTERVAL, STOP = b"\x03\x00", b"\x02\x02", b"\x46\x00", b"\x01
 START = bytes.fromhex("0010000081")
 
 
-def command(word: bytes, argument: int) -> bytes:
+def command(word, argument):
     return word + with_crcs(struct.pack(">H", argument))
 
 
 class Bench:
-    def __init__(self, **options) -> None:
+    def __init__(self, **options):
         self.clock = SleepingTime()
         self.air = Air(1000.0, 25.0, 60.0)
         self.chip = SimulatedScd30(lambda: self.air, self.clock.monotonic, **options)
 
-    def ask(self, word: bytes, length: int = 3) -> bytes:
+    def ask(self, word, length=3):
         self.chip.receive(word)
         self.clock.advance(0.004)
         return self.chip.on_read(length)
 
-    def number(self, word: bytes) -> int:
+    def number(self, word):
         return int.from_bytes(self.ask(word)[:2], "big")
 
-    def ready(self) -> bool:
+    def ready(self):
         return bool(self.number(DATA_READY))
 
-    def carbon_dioxide(self) -> float:
+    def carbon_dioxide(self):
         frame = self.ask(READ, 18)
         return struct.unpack(">f", frame[0:2] + frame[3:5])[0]
 
@@ -142,10 +140,7 @@ def test_an_answer_takes_3_ms(bench):
 def test_it_requires_a_stop_between_command_and_answer(bench):
     adapter = I2CAdapter(1)
     adapter.attach(0x61, bench.chip)
-    with (
-        smbus_over(I2CKernel({1: adapter}))(1) as bus,
-        pytest.raises(OSError, match="Remote I/O error"),
-    ):
+    with smbus_over(I2CKernel({1: adapter}))(1) as bus, pytest.raises(OSError, match="Remote I/O error"):
         bus.i2c_rdwr(i2c_msg.write(0x61, DATA_READY), i2c_msg.read(0x61, 3))
 
 
@@ -179,13 +174,7 @@ def test_settings_outlive_power_but_pressure_does_not(bench):
     bench.chip.power_cycle()
     assert [
         bench.number(word) for word in (b"\x00\x10", INTERVAL, b"\x53\x06", b"\x54\x03", b"\x51\x02")
-    ] == [
-        0,
-        10,
-        1,
-        150,
-        340,
-    ]
+    ] == [0, 10, 1, 150, 340]
     bench.clock.advance(10)
     assert bench.ready()  # it goes on measuring by itself
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from smbus2 import i2c_msg
 
@@ -13,23 +11,23 @@ PER_LUX = 1 / 408 / (1 - 1.64 * WHITE_LED_INFRARED_SHARE)  # counts per ms and l
 
 
 class Bench:
-    def __init__(self, **options) -> None:
+    def __init__(self, **options):
         self.clock = SleepingTime()
         self.lux = 1000.0
         self.chip = SimulatedTsl2591(lambda: self.lux, self.clock.monotonic, **options)
 
-    def write(self, register: int, *values: int) -> None:
+    def write(self, register, *values):
         self.chip.receive(bytes([register, *values]))
 
-    def read(self, register: int, length: int = 1) -> bytes:
+    def read(self, register, length=1):
         self.chip.receive(bytes([register]))
         return self.chip.on_read(length)
 
-    def counts(self) -> tuple[int, int]:
+    def counts(self):
         data = self.read(DATA, 4)
         return int.from_bytes(data[:2], "little"), int.from_bytes(data[2:], "little")
 
-    def measure(self, control: int) -> tuple[int, int]:
+    def measure(self, control):
         self.write(ENABLE, OFF)
         self.write(CONTROL, control)
         self.write(ENABLE, MEASURE)
@@ -157,7 +155,7 @@ def test_smbus2_reads_it_after_a_repeated_start(bench):
 
 
 def test_the_same_seed_gives_the_same_values():
-    def values(seed: int) -> list[int]:
+    def values(seed):
         bench = Bench(seed=seed)
         return [bench.measure(0x11)[0] for _ in range(5)]
 

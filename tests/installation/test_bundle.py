@@ -1,7 +1,5 @@
 """Bundles: one file with a version folder, and what runs it."""
 
-from __future__ import annotations
-
 import json
 import stat
 import subprocess
@@ -21,12 +19,12 @@ from growd_machine.installation.service import install_steps
 from growd_machine.installation.sources import source_at
 from growd_machine.installation.targets import Target, target_of
 from growd_machine.installation.tree import VersionTree, merge
-from support.fresh_machine import CHECKOUT, Fresh, wheel
+from support.fresh_machine import CHECKOUT, wheel
 
 HERE = target_of(Path("/nowhere"))  # of the Python that runs the tests
 
 
-def bundle(folder: Path, fresh: Fresh, target: Target = HERE) -> Path:
+def bundle(folder, fresh, target=HERE):
     """A bundle of growd 1.2.0 without a program; it has a link and a program."""
     folder.mkdir(exist_ok=True)
     tree = VersionTree(source_at(wheel(folder, "1.2.0")), target.machine, (target.python,))
@@ -37,7 +35,7 @@ def bundle(folder: Path, fresh: Fresh, target: Target = HERE) -> Path:
     return folder / "growd-1.2.0.pyz"
 
 
-def test_a_bundle_installs_the_folder_that_it_was_made_of(fresh: Fresh, tmp_path: Path):
+def test_a_bundle_installs_the_folder_that_it_was_made_of(fresh, tmp_path):
     file = bundle(tmp_path / "a", fresh)
     fresh.commands.clear()
     fresh.install(file)
@@ -56,7 +54,7 @@ def test_a_bundle_installs_the_folder_that_it_was_made_of(fresh: Fresh, tmp_path
     assert fresh.install(file) == []
 
 
-def test_the_same_folder_gives_the_same_bundle(fresh: Fresh, tmp_path: Path):
+def test_the_same_folder_gives_the_same_bundle(fresh, tmp_path):
     first = bundle(tmp_path / "a", fresh)
     version = next((tmp_path / "a").glob("1.2.0-*"))
     write_bundle(version, tmp_path / "again.pyz")
@@ -70,17 +68,17 @@ def test_the_same_folder_gives_the_same_bundle(fresh: Fresh, tmp_path: Path):
         (Target(HERE.machine, "3.99"), "is for Python 3.99, and this machine has Python"),
     ],
 )
-def test_a_bundle_for_another_machine_is_refused(fresh: Fresh, tmp_path: Path, target: Target, words: str):
+def test_a_bundle_for_another_machine_is_refused(fresh, tmp_path, target, words):
     file = bundle(tmp_path / "a", fresh, target)
     with pytest.raises(InstallError, match=words):
         fresh.install(file)
     assert list(fresh.root.iterdir()) == []
 
 
-def test_an_interrupted_unpacking_leaves_no_folder(fresh: Fresh, tmp_path: Path):
+def test_an_interrupted_unpacking_leaves_no_folder(fresh, tmp_path):
     file = bundle(tmp_path / "a", fresh)
 
-    def interrupt(_: list[str]) -> None:
+    def interrupt(_):
         raise KeyboardInterrupt
 
     fresh.machine = Machine(fresh.root, interrupt)
@@ -89,7 +87,7 @@ def test_an_interrupted_unpacking_leaves_no_folder(fresh: Fresh, tmp_path: Path)
     assert list((fresh.home / "versions").iterdir()) == []
 
 
-def test_too_little_space_is_refused(fresh: Fresh, tmp_path: Path, monkeypatch):
+def test_too_little_space_is_refused(fresh, tmp_path, monkeypatch):
     file = bundle(tmp_path / "a", fresh)
     monkeypatch.setattr("growd_machine.installation.bundle._MARGIN", 1e15)
     with pytest.raises(InstallError, match=r"has \d+ MB free, and \d+ MB are needed"):
@@ -97,14 +95,14 @@ def test_too_little_space_is_refused(fresh: Fresh, tmp_path: Path, monkeypatch):
     assert list((fresh.home / "versions").iterdir()) == []
 
 
-def test_a_damaged_bundle_is_refused(fresh: Fresh, tmp_path: Path):
+def test_a_damaged_bundle_is_refused(fresh, tmp_path):
     file = bundle(tmp_path / "a", fresh)
     file.write_bytes(file.read_bytes()[:1000])
     with pytest.raises(InstallError, match="is neither a wheel nor a bundle"):
         source_at(file)
 
 
-def test_a_bundle_with_a_damaged_file_is_refused(fresh: Fresh, tmp_path: Path):
+def test_a_bundle_with_a_damaged_file_is_refused(fresh, tmp_path):
     file = bundle(tmp_path / "a", fresh)
     with zipfile.ZipFile(file) as archive:
         entry = archive.getinfo("version/lib/growd/config/shipped/minimal.toml")
@@ -117,7 +115,7 @@ def test_a_bundle_with_a_damaged_file_is_refused(fresh: Fresh, tmp_path: Path):
     assert list((fresh.home / "versions").iterdir()) == []
 
 
-def changed(file: Path, name: str, content: str, mode: int = 0o644) -> Path:
+def changed(file, name, content, mode=0o644):
     """The bundle with an entry more, or with other content of one."""
     changed_file = file.with_name("changed.pyz")
     with zipfile.ZipFile(file) as old, zipfile.ZipFile(changed_file, "w") as new:
@@ -144,7 +142,7 @@ def changed(file: Path, name: str, content: str, mode: int = 0o644) -> Path:
         ("", ""),
     ],
 )
-def test_a_version_file_of_another_form_is_refused(fresh: Fresh, tmp_path: Path, changes, words: str):
+def test_a_version_file_of_another_form_is_refused(fresh, tmp_path, changes, words):
     file = bundle(tmp_path / "a", fresh)
     with zipfile.ZipFile(file) as archive:
         known = json.loads(archive.read("version/version.json"))
@@ -165,9 +163,7 @@ def test_a_version_file_of_another_form_is_refused(fresh: Fresh, tmp_path: Path,
         ("version/lib/link/../../../outside", "text", 0o644),
     ],
 )
-def test_an_entry_that_leads_out_of_its_folder_is_refused(
-    fresh: Fresh, tmp_path: Path, name: str, content: str, mode: int
-):
+def test_an_entry_that_leads_out_of_its_folder_is_refused(fresh, tmp_path, name, content, mode):
     file = changed(bundle(tmp_path / "a", fresh), name, content, mode)
     with pytest.raises(InstallError, match=r"changed\.pyz is damaged: .* leads out of the version"):
         fresh.install(file)
@@ -175,14 +171,14 @@ def test_an_entry_that_leads_out_of_its_folder_is_refused(
     assert not list(tmp_path.rglob("outside"))
 
 
-def test_no_file_is_written_through_a_link(fresh: Fresh, tmp_path: Path):
+def test_no_file_is_written_through_a_link(fresh, tmp_path):
     file = changed(bundle(tmp_path / "a", fresh), "version/lib/link/outside", "text")
     with pytest.raises(OSError, match="File exists"):  # the link comes after the file
         fresh.install(file)
     assert list((fresh.home / "versions").iterdir()) == []
 
 
-def test_any_damage_is_one_sentence(fresh: Fresh, tmp_path: Path):
+def test_any_damage_is_one_sentence(fresh, tmp_path):
     whole = bundle(tmp_path / "a", fresh).read_bytes()
     file, generator = tmp_path / "growd-1.2.0.pyz", Random(15)
     for number in range(60):
@@ -197,7 +193,7 @@ def test_any_damage_is_one_sentence(fresh: Fresh, tmp_path: Path):
             unpack_bundle(file, tmp_path / "versions/1.2.0", HERE, fresh.run)
 
 
-def test_a_bundle_whose_own_code_is_damaged_is_one_sentence(fresh: Fresh, tmp_path: Path):
+def test_a_bundle_whose_own_code_is_damaged_is_one_sentence(fresh, tmp_path):
     file = changed(bundle(tmp_path / "a", fresh), "version/lib/growd_machine/installation/__main__.py", "$$$")
     command = [sys.executable, "-IS", file, "--root", tmp_path / "nothing"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -206,7 +202,7 @@ def test_a_bundle_whose_own_code_is_damaged_is_one_sentence(fresh: Fresh, tmp_pa
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_file_that_differs_between_pythons_names_its_package(tmp_path: Path):
+def test_a_file_that_differs_between_pythons_names_its_package(tmp_path):
     for python in ("3.11", "3.13"):
         (tmp_path / python / "yarl").mkdir(parents=True)
         (tmp_path / python / "yarl/_url.py").write_text(python)
@@ -221,7 +217,7 @@ def test_a_file_that_differs_between_pythons_names_its_package(tmp_path: Path):
 # --- The machine
 
 
-def system(root: Path, python: str, header: bytes) -> Path:
+def system(root, python, header):
     """A file system with a Python, of which only the ELF header is there."""
     (root / "usr/bin").mkdir(parents=True)
     (root / "usr/bin" / python).write_bytes(header)
@@ -229,12 +225,12 @@ def system(root: Path, python: str, header: bytes) -> Path:
     return root
 
 
-def elf(bits: int, machine: int) -> bytes:
+def elf(bits, machine):
     return b"\x7fELF" + bytes([bits // 32]) + bytes(13) + machine.to_bytes(2, "little")
 
 
 @pytest.mark.parametrize(("machine", "name"), [(62, "x86_64"), (183, "aarch64")])
-def test_the_target_is_that_of_the_file_system(tmp_path: Path, machine: int, name: str):
+def test_the_target_is_that_of_the_file_system(tmp_path, machine, name):
     root = system(tmp_path, "python3.13", elf(64, machine))
     assert target_of(root) == Target(name, "3.13", "/usr/bin/python3")
 
@@ -246,12 +242,12 @@ def test_the_target_is_that_of_the_file_system(tmp_path: Path, machine: int, nam
         ("python3.9", elf(64, 183), r"has Python 3\.9; growd needs 3\.11 or newer"),
     ],
 )
-def test_an_unusable_system_is_one_sentence(tmp_path: Path, python: str, header: bytes, words: str):
+def test_an_unusable_system_is_one_sentence(tmp_path, python, header, words):
     with pytest.raises(InstallError, match=words):
         target_of(system(tmp_path, python, header))
 
 
-def test_the_launcher_refuses_another_python(fresh: Fresh, tmp_path: Path):
+def test_the_launcher_refuses_another_python(fresh, tmp_path):
     tree = VersionTree(source_at(wheel(tmp_path, "1.2.0")), HERE.machine, ("3.99",))
     tree.build(tmp_path / "v", fresh.run, with_byte_code=False)
     command = [sys.executable, "-I", tmp_path / "v/bin/growd"]
@@ -267,7 +263,7 @@ def test_the_launcher_refuses_another_python(fresh: Fresh, tmp_path: Path):
 @pytest.mark.timeout(300)
 @pytest.mark.nightly
 @pytest.mark.usefixtures("index")
-def test_a_real_bundle_installs_and_starts(fresh: Fresh, tmp_path: Path):
+def test_a_real_bundle_installs_and_starts(fresh, tmp_path):
     other = "3.13" if HERE.python != "3.13" else "3.12"
     tree = VersionTree(
         source_at(CHECKOUT), HERE.machine, (HERE.python, other), with_database=False, with_node=False

@@ -1,7 +1,5 @@
 """The cause in the output of pip and npm."""
 
-from __future__ import annotations
-
 import pytest
 
 from growd_machine.installation.causes import cause_in
@@ -37,10 +35,7 @@ npm error request to https://index/express failed, reason: getaddrinfo ENOTFOUND
             "THESE PACKAGES DO NOT MATCH THE HASHES",
         ),
         (NO_VERSION, "Could not find a version that satisfies yarl==1.25.1"),
-        (
-            NPM,
-            "getaddrinfo ENOTFOUND index",
-        ),
+        (NPM, "getaddrinfo ENOTFOUND index"),
         (
             "npm error code EINTEGRITY\nnpm error sha512-x integrity checksum failed\n",
             "sha512-x integrity checksum failed",
@@ -49,5 +44,5 @@ npm error request to https://index/express failed, reason: getaddrinfo ENOTFOUND
         ("", ""),
     ],
 )
-def test_the_line_with_the_cause_is_found(output: str, cause: str):
+def test_the_line_with_the_cause_is_found(output, cause):
     assert cause_in(output) == cause

@@ -1,11 +1,8 @@
-from __future__ import annotations
-
 import asyncio
 import re
 import stat
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
@@ -16,23 +13,13 @@ from growd.store.bootstrap import bootstrap
 from growd.store.couch import Couch
 from growd.store.couchdb_checks import couchdb_findings, wait_for_couchdb
 from growd_cli.main import main
-from growd_machine.installation.couchdb import (
-    couchdb_is_installed,
-    couchdb_removal_steps,
-    couchdb_steps,
-)
+from growd_machine.installation.couchdb import couchdb_is_installed, couchdb_removal_steps, couchdb_steps
 from growd_machine.installation.machine import InstallError, Machine
 from growd_machine.installation.sources import source_at
 from growd_machine.installation.steps import digest_of
 from support.couchdb_process import couchdb_home, couchdb_process
 from support.http_server import serving_http
 from support.ports import held_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from growd_machine.installation.steps import Step
-    from support.sentences import Said
 
 CHECKOUT = Path(__file__).parents[2]
 SETTINGS = (CHECKOUT / "couchdb/local.d/growd.ini").read_text()
@@ -41,7 +28,7 @@ PACKAGE = "opt/couchdb/etc/local.d"
 
 
 @pytest.fixture(params=["container", "package"])
-def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Machine:
+def machine(tmp_path, request):
     """A machine with podman or with Apache's package, and a fresh configuration of growd."""
     root = tmp_path / "root"
     program = root / ("usr/bin/podman" if request.param == "container" else "opt/couchdb/bin/couchdb")
@@ -53,12 +40,12 @@ def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Machine:
     return Machine(root)
 
 
-def steps_of(machine: Machine) -> list[Step]:
+def steps_of(machine):
     shipped = {digest_of(profile_text(name)) for name in PROFILES}
     return couchdb_steps(machine, source_at(CHECKOUT), shipped, Path("growd"))
 
 
-def install(machine: Machine) -> list[str]:
+def install(machine):
     """The steps that were not done already, in words."""
     done = []
     for step in steps_of(machine):
@@ -68,16 +55,16 @@ def install(machine: Machine) -> list[str]:
     return done
 
 
-def settings_of(machine: Machine) -> Path:
+def settings_of(machine):
     return machine.root / (CONTAINER if (machine.root / "usr/bin/podman").exists() else PACKAGE)
 
 
-def login_of(file: Path) -> tuple[str, str]:
+def login_of(file):
     user, password = file.read_text().splitlines()
     return user, password
 
 
-def test_a_second_installation_changes_nothing(machine: Machine):
+def test_a_second_installation_changes_nothing(machine):
     assert install(machine)
     assert couchdb_is_installed(machine)
     before = {path: path.read_text() for path in machine.root.rglob("*") if path.is_file()}
@@ -85,7 +72,7 @@ def test_a_second_installation_changes_nothing(machine: Machine):
     assert {path: path.read_text() for path in machine.root.rglob("*") if path.is_file()} == before
 
 
-def test_an_installation_continues_after_each_step(machine: Machine):
+def test_an_installation_continues_after_each_step(machine):
     for count in range(len(steps_of(machine))):
         for step in steps_of(machine)[:count]:
             if not step.is_done():
@@ -94,7 +81,7 @@ def test_an_installation_continues_after_each_step(machine: Machine):
     assert install(machine) == []
 
 
-def test_passwords_are_random_and_in_private_files_only(machine: Machine):
+def test_passwords_are_random_and_in_private_files_only(machine):
     install(machine)
     logins = [machine.root / "var/lib/growd-couchdb/admin", machine.root / "etc/growd/credentials/couchdb"]
     passwords = {login_of(login)[1] for login in logins}
@@ -110,7 +97,7 @@ def test_passwords_are_random_and_in_private_files_only(machine: Machine):
     assert {stat.S_IMODE(path.stat().st_mode) for path in private} == {0o600}
 
 
-def test_a_changed_password_is_written_to_the_accounts_and_other_settings_stay(machine: Machine):
+def test_a_changed_password_is_written_to_the_accounts_and_other_settings_stay(machine):
     install(machine)
     accounts = settings_of(machine) / "20-growd-accounts.ini"
     with accounts.open("a") as file:  # as CouchDB does at _node/_local/_config
@@ -124,7 +111,7 @@ def test_a_changed_password_is_written_to_the_accounts_and_other_settings_stay(m
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_shipped_configuration_is_changed_to_use_couchdb(machine: Machine, profile: str):
+def test_a_shipped_configuration_is_changed_to_use_couchdb(machine, profile):
     file = machine.root / "etc/growd/growd.toml"
     file.write_text(profile_text(profile))
     install(machine)
@@ -133,7 +120,7 @@ def test_a_shipped_configuration_is_changed_to_use_couchdb(machine: Machine, pro
     }
 
 
-def test_an_edited_configuration_stays_and_the_lines_are_named(machine: Machine):
+def test_an_edited_configuration_stays_and_the_lines_are_named(machine):
     file = machine.root / "etc/growd/growd.toml"
     edited = profile_text("minimal") + "\n# mine\n"
     file.write_text(edited)
@@ -143,14 +130,14 @@ def test_an_edited_configuration_stays_and_the_lines_are_named(machine: Machine)
     assert "which was edited" in words
 
 
-def test_a_configuration_with_a_couchdb_stays_without_a_word(machine: Machine):
+def test_a_configuration_with_a_couchdb_stays_without_a_word(machine):
     file = machine.root / "etc/growd/growd.toml"
     file.write_text('[couchdb]\nurl = "http://elsewhere:5984"\n')
     assert not [words for words in install(machine) if "growd.toml" in words]
     assert file.read_text() == '[couchdb]\nurl = "http://elsewhere:5984"\n'
 
 
-def test_the_way_stays_when_the_other_is_installed_later(machine: Machine):
+def test_the_way_stays_when_the_other_is_installed_later(machine):
     for program in (machine.root / "usr/bin/podman", machine.root / "opt/couchdb/bin/couchdb"):
         install(machine)
         program.parent.mkdir(parents=True, exist_ok=True)
@@ -158,12 +145,12 @@ def test_the_way_stays_when_the_other_is_installed_later(machine: Machine):
     assert install(machine) == []
 
 
-def test_without_podman_in_another_system_the_system_is_named(tmp_path: Path):
+def test_without_podman_in_another_system_the_system_is_named(tmp_path):
     with pytest.raises(InstallError, match=f"the system in {tmp_path} does not have it"):
         steps_of(Machine(tmp_path))
 
 
-def test_damaged_accounts_and_logins_are_one_sentence(machine: Machine):
+def test_damaged_accounts_and_logins_are_one_sentence(machine):
     install(machine)
     accounts, login = (
         settings_of(machine) / "20-growd-accounts.ini",
@@ -180,13 +167,13 @@ def test_damaged_accounts_and_logins_are_one_sentence(machine: Machine):
         install(machine)
 
 
-def test_without_podman_and_package_the_command_is_named(tmp_path: Path, monkeypatch, said: Said):
+def test_without_podman_and_package_the_command_is_named(tmp_path, monkeypatch, said):
     monkeypatch.setattr(Machine, "is_live", True)
     with said.raises(InstallError):
         steps_of(Machine(tmp_path))
 
 
-def test_uninstall_keeps_the_data_unless_purged(machine: Machine):
+def test_uninstall_keeps_the_data_unless_purged(machine):
     install(machine)
     home = machine.root / "var/lib/growd-couchdb"
     for step in couchdb_removal_steps(machine, purge=False):
@@ -198,7 +185,7 @@ def test_uninstall_keeps_the_data_unless_purged(machine: Machine):
     assert not home.exists()
 
 
-def test_the_command_installs_couchdb_again_with_each_upgrade(machine: Machine):
+def test_the_command_installs_couchdb_again_with_each_upgrade(machine):
     """Without --couchdb too, once it is installed."""
     runner = CliRunner()
     dry = ["install", str(CHECKOUT), "--root", str(machine.root), "--dry-run"]
@@ -221,7 +208,7 @@ def test_the_container_is_private_and_small():
 
 
 def test_each_setting_exists_in_this_couchdb():
-    known: dict[str, set[str]] = {}
+    known = {}
     for line in (couchdb_home() / "etc/default.ini").read_text().splitlines():
         if found := re.fullmatch(r";?\[([\w.]+)\]", line):
             section = known.setdefault(found[1], set())
@@ -236,7 +223,7 @@ def test_each_setting_exists_in_this_couchdb():
 
 
 @pytest.fixture
-def running(machine: Machine, tmp_path: Path) -> Iterator[tuple[str, Machine, str]]:
+def running(machine, tmp_path):
     """A CouchDB with the installed settings and accounts: its address, the machine, and its settings."""
     couchdb_home()
     install(machine)
@@ -247,11 +234,11 @@ def running(machine: Machine, tmp_path: Path) -> Iterator[tuple[str, Machine, st
         yield url, machine, SETTINGS.replace("port = 5985", f"port = {port}")
 
 
-def test_couchdb_starts_with_the_settings_and_growd_can_set_it_up(running: tuple[str, Machine, str]):
+def test_couchdb_starts_with_the_settings_and_growd_can_set_it_up(running):
     url, machine, settings = running
     login = login_of(machine.root / "etc/growd/credentials/couchdb")
 
-    async def set_up() -> tuple[dict, dict]:
+    async def set_up():
         await wait_for_couchdb(url, login)
         async with aiohttp.ClientSession() as session:
             couch = Couch(session, url, credentials=login)
@@ -265,12 +252,12 @@ def test_couchdb_starts_with_the_settings_and_growd_can_set_it_up(running: tuple
     assert asyncio.run(couchdb_findings(url, login, settings)) == ([], [])
 
 
-def test_wrong_logins_and_settings_of_a_couchdb_are_found(running: tuple[str, Machine, str]):
+def test_wrong_logins_and_settings_of_a_couchdb_are_found(running):
     url, machine, settings = running
     user, password = login_of(machine.root / "etc/growd/credentials/couchdb")
     asyncio.run(wait_for_couchdb(url, (user, password)))
 
-    def findings(login: tuple[str, str] | None, wanted: str = settings) -> str:
+    def findings(login, wanted=settings):
         return "; ".join(asyncio.run(couchdb_findings(url, login, wanted)).faults)
 
     assert f"refuses the login of '{user}'" in findings((user, "wrong"))
@@ -290,7 +277,7 @@ def test_an_absent_couchdb_is_named_with_a_remedy():
 
 
 async def test_an_older_server_is_named_with_its_version():
-    async def welcome(_: aiohttp.web.BaseRequest) -> aiohttp.web.StreamResponse:
+    async def welcome(_):
         return aiohttp.web.json_response(
             {"couchdb": "Welcome", "version": "3.3.3", "vendor": {"name": "The Apache Software Foundation"}}
         )
@@ -303,10 +290,10 @@ async def test_an_older_server_is_named_with_its_version():
 
 
 @pytest.mark.parametrize("is_installed", [True, False])
-async def test_only_who_has_the_installed_couchdb_is_sent_to_the_installation(*, is_installed: bool):
+async def test_only_who_has_the_installed_couchdb_is_sent_to_the_installation(*, is_installed):
     is_accepted = True
 
-    async def answer(request: aiohttp.web.BaseRequest) -> aiohttp.web.StreamResponse:
+    async def answer(request):
         if not is_accepted:
             return aiohttp.web.json_response({"error": "unauthorized", "reason": "wrong"}, status=401)
         if request.path == "/":
@@ -328,7 +315,7 @@ async def test_only_who_has_the_installed_couchdb_is_sent_to_the_installation(*,
     assert ("growd-couchdb" in absent) is is_installed
 
 
-def test_check_asks_the_configured_couchdb(tmp_path: Path):
+def test_check_asks_the_configured_couchdb(tmp_path):
     file = tmp_path / "growd.toml"
     (tmp_path / "login").write_text("growd\nsecret\n")
     with held_port() as port:

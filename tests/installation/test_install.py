@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -9,7 +7,6 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
 from urllib.error import URLError
 
 import pytest
@@ -28,18 +25,18 @@ from support.fresh_machine import CHECKOUT, TEXT, Fresh, wheel
 from support.mount_namespace import mounted
 
 
-def use_couchdb(fresh: Fresh) -> None:
+def use_couchdb(fresh):
     (fresh.root / "etc/growd").mkdir(parents=True)
     (fresh.root / "etc/growd/growd.toml").write_text('[couchdb]\nurl = "http://127.0.0.1:5985"\n')
 
 
-def install_whole(fresh: Fresh, folder: Path) -> None:
+def install_whole(fresh, folder):
     """As `growd install` does, with all that it does around the steps."""
     choices = InstallChoices("minimal", root=fresh.root)
     installer.install(source_at(wheel(folder, "1.2.0")), choices, lambda _: None, fresh.machine)
 
 
-def test_all_files_are_installed_in_their_places(fresh: Fresh, tmp_path: Path):
+def test_all_files_are_installed_in_their_places(fresh, tmp_path):
     fresh.install(wheel(tmp_path, "1.2.0"))
     files = fresh.files()
     for name, place in PLACES.items():
@@ -63,14 +60,14 @@ def test_all_files_are_installed_in_their_places(fresh: Fresh, tmp_path: Path):
 
 
 @pytest.mark.parametrize("kind", ["wheel", "checkout"])
-def test_exactly_the_locked_packages_are_installed(fresh: Fresh, tmp_path: Path, kind: str):
+def test_exactly_the_locked_packages_are_installed(fresh, tmp_path, kind):
     fresh.install(wheel(tmp_path, "1.2.0") if kind == "wheel" else CHECKOUT)
     pips = [command for command in fresh.commands if "pip" in command]
     assert {Path(command[-1]).name for command in pips} == {"run.lock", "node.lock"}
     assert all({"--require-hashes", "--no-deps", "--only-binary=:all:"} <= set(command) for command in pips)
 
 
-def test_from_a_checkout_npm_adds_the_libraries_of_the_page_and_nothing_else(fresh: Fresh):
+def test_from_a_checkout_npm_adds_the_libraries_of_the_page_and_nothing_else(fresh):
     use_couchdb(fresh)
     fresh.install(CHECKOUT)
     page = fresh.home / "current/lib/growd/_page"
@@ -83,7 +80,7 @@ def test_from_a_checkout_npm_adds_the_libraries_of_the_page_and_nothing_else(fre
     assert len([command for command in fresh.commands if "ci" in command]) == 1
 
 
-def test_with_a_couchdb_neither_node_nor_the_embedded_database_is_installed(fresh: Fresh, tmp_path: Path):
+def test_with_a_couchdb_neither_node_nor_the_embedded_database_is_installed(fresh, tmp_path):
     use_couchdb(fresh)
     fresh.install(wheel(tmp_path, "1.2.0"))
     words = [word for command in fresh.commands for word in command]
@@ -95,7 +92,7 @@ def test_with_a_couchdb_neither_node_nor_the_embedded_database_is_installed(fres
     assert json.loads((fresh.home / "current/version.json").read_text())["database"] is True
 
 
-def test_a_second_time_changes_nothing(fresh: Fresh, tmp_path: Path):
+def test_a_second_time_changes_nothing(fresh, tmp_path):
     source = wheel(tmp_path, "1.2.0")
     fresh.install(source)
     before, commands = fresh.files(), len(fresh.commands)
@@ -104,7 +101,7 @@ def test_a_second_time_changes_nothing(fresh: Fresh, tmp_path: Path):
     assert len(fresh.commands) == commands
 
 
-def test_an_installation_interrupted_before_any_step_continues(fresh: Fresh, tmp_path: Path):
+def test_an_installation_interrupted_before_any_step_continues(fresh, tmp_path):
     source = source_at(wheel(tmp_path, "1.2.0"))
     choices = InstallChoices("minimal", root=fresh.root)
     count = len(install_steps(fresh.machine, source, target_of(fresh.root), choices))
@@ -118,11 +115,11 @@ def test_an_installation_interrupted_before_any_step_continues(fresh: Fresh, tmp
         assert machine.install(source.path) == []
 
 
-def test_a_failed_upgrade_changes_nothing(fresh: Fresh, tmp_path: Path):
+def test_a_failed_upgrade_changes_nothing(fresh, tmp_path):
     fresh.install(wheel(tmp_path, "1.2.0"), with_socket=True)
     before, run = fresh.files(), fresh.run
 
-    def cut(command: list[str]) -> None:
+    def cut(command):
         run(command)
         if "pip" in command:
             raise InstallError("no network")
@@ -140,8 +137,8 @@ def test_a_failed_upgrade_changes_nothing(fresh: Fresh, tmp_path: Path):
         ("THESE PACKAGES DO NOT MATCH THE HASHES", "HASHES"),
     ],
 )
-def test_without_a_network_a_bundle_is_named(fresh: Fresh, tmp_path: Path, cause: str, ending: str):
-    def fail(command: list[str]) -> None:
+def test_without_a_network_a_bundle_is_named(fresh, tmp_path, cause, ending):
+    def fail(command):
         raise ProgramError(command, cause)
 
     fresh.machine = Machine(fresh.root, fail)
@@ -150,10 +147,8 @@ def test_without_a_network_a_bundle_is_named(fresh: Fresh, tmp_path: Path, cause
     assert str(said.value).endswith(ending)
 
 
-def test_without_a_network_for_pip_itself_a_bundle_is_named(
-    fresh: Fresh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    def fail(*_: object) -> Path:
+def test_without_a_network_for_pip_itself_a_bundle_is_named(fresh, tmp_path, monkeypatch):
+    def fail(*_):
         raise URLError(socket.gaierror(-3, "Temporary failure in name resolution"))
 
     monkeypatch.setattr(packages, "fetch_pip", fail)
@@ -165,7 +160,7 @@ def test_without_a_network_for_pip_itself_a_bundle_is_named(
     )
 
 
-def test_an_incomplete_folder_is_removed_and_built_again(fresh: Fresh, tmp_path: Path):
+def test_an_incomplete_folder_is_removed_and_built_again(fresh, tmp_path):
     fresh.install(wheel(tmp_path, "1.2.0"))
     folder = (fresh.home / "current").resolve()
     part = folder.with_name("1.3.0-00000000.part")
@@ -178,7 +173,7 @@ def test_an_incomplete_folder_is_removed_and_built_again(fresh: Fresh, tmp_path:
     assert (folder / "version.json").exists()
 
 
-def test_the_previous_version_stays_and_older_ones_go(fresh: Fresh, tmp_path: Path):
+def test_the_previous_version_stays_and_older_ones_go(fresh, tmp_path):
     for version in ("1.2.0", "1.3.0", "1.4.0"):
         fresh.install(wheel(tmp_path, version))
     assert fresh.versions() == ["1.3.0", "1.4.0"]
@@ -186,7 +181,7 @@ def test_the_previous_version_stays_and_older_ones_go(fresh: Fresh, tmp_path: Pa
     assert "/1.4.0-" in str((fresh.home / "current").readlink())
 
 
-def test_a_program_growd_of_somebody_else_stays(fresh: Fresh, tmp_path: Path):
+def test_a_program_growd_of_somebody_else_stays(fresh, tmp_path):
     command = fresh.root / "usr/local/bin/growd"
     command.parent.mkdir(parents=True)
     command.write_text("mine")
@@ -196,7 +191,7 @@ def test_a_program_growd_of_somebody_else_stays(fresh: Fresh, tmp_path: Path):
 
 
 @pytest.mark.parametrize("link", ["etc", "opt/growd/versions"])
-def test_a_link_out_of_the_root_is_refused(fresh: Fresh, tmp_path: Path, link: str):
+def test_a_link_out_of_the_root_is_refused(fresh, tmp_path, link):
     outside = tmp_path / "outside"
     (outside / "folder").mkdir(parents=True)
     (fresh.root / link).parent.mkdir(parents=True, exist_ok=True)
@@ -210,12 +205,12 @@ def test_a_link_out_of_the_root_is_refused(fresh: Fresh, tmp_path: Path, link: s
 
 
 @pytest.mark.parametrize("place", ["../outside", "etc/../../outside", "/etc"])
-def test_a_path_that_leads_out_of_the_root_is_refused(fresh: Fresh, place: str):
+def test_a_path_that_leads_out_of_the_root_is_refused(fresh, place):
     with pytest.raises(InstallError, match="is no path below"):
         fresh.machine.at(Path(place))
 
 
-def test_a_log_that_is_a_link_is_replaced(tmp_path: Path):
+def test_a_log_that_is_a_link_is_replaced(tmp_path):
     outside, log = tmp_path / "outside", tmp_path / "install.log"
     outside.write_text("of another")
     log.symlink_to(outside)
@@ -227,7 +222,7 @@ def test_a_log_that_is_a_link_is_replaced(tmp_path: Path):
 @pytest.mark.parametrize(
     "files", [["{outside}/file"], ["../outside/file"], [".."], ["."], ["etc"], 5, [{}], {"etc": 1}]
 )
-def test_uninstall_removes_known_files_only(fresh: Fresh, tmp_path: Path, files: Any):
+def test_uninstall_removes_known_files_only(fresh, tmp_path, files):
     file, other = tmp_path / "outside/file", fresh.root / "etc/hosts"
     for path in (file, other):
         path.parent.mkdir()
@@ -240,7 +235,7 @@ def test_uninstall_removes_known_files_only(fresh: Fresh, tmp_path: Path, files:
     assert (file.exists(), other.exists(), fresh.home.exists()) == (True, True, False)
 
 
-def test_a_purge_empties_a_data_folder_that_is_a_disk_of_its_own(fresh: Fresh, tmp_path: Path):
+def test_a_purge_empties_a_data_folder_that_is_a_disk_of_its_own(fresh, tmp_path):
     fresh.install(wheel(tmp_path, "1.2.0"))
     data = fresh.root / "var/lib/growd"
     data.mkdir(parents=True)
@@ -255,7 +250,7 @@ def test_a_purge_empties_a_data_folder_that_is_a_disk_of_its_own(fresh: Fresh, t
     assert left[-2:] == [str(data), f"{fresh.root}/opt"]
 
 
-def test_uninstall_refuses_while_an_installation_is_at_work(fresh: Fresh, tmp_path: Path):
+def test_uninstall_refuses_while_an_installation_is_at_work(fresh, tmp_path):
     fresh.install(wheel(tmp_path, "1.2.0"))
     before = fresh.files()
     with locked(fresh.machine):
@@ -268,7 +263,7 @@ def test_uninstall_refuses_while_an_installation_is_at_work(fresh: Fresh, tmp_pa
 
 
 @pytest.mark.parametrize("is_same", [True, False])
-def test_only_a_change_restarts_the_service(fresh: Fresh, tmp_path: Path, monkeypatch, is_same: bool):  # noqa: FBT001
+def test_only_a_change_restarts_the_service(fresh, tmp_path, monkeypatch, is_same):
     monkeypatch.setattr(Machine, "is_live", True)
     fresh.install(wheel(tmp_path, "1.2.0"))
     fresh.commands.clear()
@@ -277,7 +272,7 @@ def test_only_a_change_restarts_the_service(fresh: Fresh, tmp_path: Path, monkey
     assert starts == ["reset-failed", "start" if is_same else "restart"]
 
 
-def test_uninstall_removes_no_folder_in_the_place_of_a_file(fresh: Fresh, tmp_path: Path):
+def test_uninstall_removes_no_folder_in_the_place_of_a_file(fresh, tmp_path):
     fresh.install(wheel(tmp_path, "1.2.0"))
     place = fresh.root / PLACES["growd.service"]
     place.unlink()
@@ -289,7 +284,7 @@ def test_uninstall_removes_no_folder_in_the_place_of_a_file(fresh: Fresh, tmp_pa
 
 
 @pytest.mark.parametrize("umask", [0, 0o077])
-def test_all_may_read_and_root_may_write_whatever_the_umask_is(fresh: Fresh, tmp_path: Path, umask: int):
+def test_all_may_read_and_root_may_write_whatever_the_umask_is(fresh, tmp_path, umask):
     was = os.umask(umask)
     try:
         install_whole(fresh, tmp_path)
@@ -300,7 +295,7 @@ def test_all_may_read_and_root_may_write_whatever_the_umask_is(fresh: Fresh, tmp
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o700])
-def test_an_installation_corrects_the_modes_of_existing_folders(fresh: Fresh, tmp_path: Path, mode: int):
+def test_an_installation_corrects_the_modes_of_existing_folders(fresh, tmp_path, mode):
     folders = [fresh.home, fresh.home / "versions"]
     folders[1].mkdir(parents=True)
     for folder in folders:
@@ -309,13 +304,13 @@ def test_an_installation_corrects_the_modes_of_existing_folders(fresh: Fresh, tm
     assert [stat.S_IMODE(folder.stat().st_mode) for folder in folders] == [0o755, 0o755]
 
 
-def test_a_place_that_cannot_be_written_is_one_sentence(fresh: Fresh, tmp_path: Path):
+def test_a_place_that_cannot_be_written_is_one_sentence(fresh, tmp_path):
     (fresh.root / "opt").write_text("a file")
     said = CliRunner().invoke(main, ["install", str(CHECKOUT), "--root", str(fresh.root)])
     assert (said.exit_code, said.output) == (1, f"growd: {fresh.home}/versions: Not a directory\n")
 
 
-def test_an_upgrade_preserves_socket_configuration_and_data(fresh: Fresh, tmp_path: Path):
+def test_an_upgrade_preserves_socket_configuration_and_data(fresh, tmp_path):
     fresh.install(wheel(tmp_path, "1.2.0"), with_socket=True)
     mine = fresh.root / "etc/growd/growd.toml"
     mine.write_text("# my own\n")
@@ -335,14 +330,14 @@ def test_an_upgrade_preserves_socket_configuration_and_data(fresh: Fresh, tmp_pa
     assert fresh.install(newer) == []  # it is not put there again
 
 
-def test_an_older_version_is_refused(fresh: Fresh, tmp_path: Path):
+def test_an_older_version_is_refused(fresh, tmp_path):
     fresh.install(wheel(tmp_path, "1.10.0"))
     with pytest.raises(InstallError, match=r"growd 1\.9\.0 is older than the installed 1\.10\.0"):
         refuse_older(fresh.machine, source_at(wheel(tmp_path, "1.9.0")))
 
 
 @pytest.mark.parametrize("purge", [False, True])
-def test_uninstall_removes_what_was_installed(fresh: Fresh, tmp_path: Path, *, purge: bool):
+def test_uninstall_removes_what_was_installed(fresh, tmp_path, *, purge):
     others = fresh.root / "etc/systemd/system/other.service"
     others.parent.mkdir(parents=True)
     others.write_text("[Service]\n")
@@ -361,7 +356,7 @@ def test_uninstall_removes_what_was_installed(fresh: Fresh, tmp_path: Path, *, p
         assert uninstall_steps(fresh.machine, purge=False) == []
 
 
-def test_the_hardware_watchdog_is_installed_and_removed(fresh: Fresh, tmp_path: Path):
+def test_the_hardware_watchdog_is_installed_and_removed(fresh, tmp_path):
     file = fresh.root / "etc/systemd/system.conf.d/growd-watchdog.conf"
     fresh.install(wheel(tmp_path, "1.2.0"))
     assert not file.exists()
@@ -374,9 +369,7 @@ def test_the_hardware_watchdog_is_installed_and_removed(fresh: Fresh, tmp_path: 
 
 
 @pytest.mark.parametrize("with_watchdog", [True, False])
-def test_systemd_is_reexecuted_for_the_hardware_watchdog(
-    with_watchdog, fresh: Fresh, tmp_path: Path, monkeypatch
-):
+def test_systemd_is_reexecuted_for_the_hardware_watchdog(with_watchdog, fresh, tmp_path, monkeypatch):
     monkeypatch.setattr(Machine, "is_live", True)
     fresh.install(wheel(tmp_path, "1.2.0"), with_watchdog=with_watchdog)
     assert (["systemctl", "daemon-reexec"] in fresh.commands) == with_watchdog
@@ -385,7 +378,7 @@ def test_systemd_is_reexecuted_for_the_hardware_watchdog(
     assert (["systemctl", "daemon-reexec"] in fresh.commands) == with_watchdog
 
 
-def test_a_dry_run_prints_the_steps_only(fresh: Fresh, tmp_path: Path):
+def test_a_dry_run_prints_the_steps_only(fresh, tmp_path):
     arguments = ["install", "--root", str(fresh.root), "--dry-run", "--profile", "minimal"]
     said = CliRunner().invoke(main, arguments)
     assert said.exit_code == 0, said.output
@@ -411,7 +404,7 @@ def test_the_help_has_no_option_of_upgrades():
         assert "--only" not in text
 
 
-def test_output_that_nobody_reads_ends_the_command_quietly(fresh: Fresh):
+def test_output_that_nobody_reads_ends_the_command_quietly(fresh):
     command = f"{CHECKOUT}/install --root {fresh.root} --dry-run | head -1"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
     assert done.stdout.startswith("would build growd")
@@ -444,7 +437,7 @@ def test_output_that_nobody_reads_ends_the_command_quietly(fresh: Fresh):
         (("uninstall",), "growd is not installed in"),
     ],
 )
-def test_impossible_installations_are_one_sentence(fresh: Fresh, tmp_path: Path, arguments, words):
+def test_impossible_installations_are_one_sentence(fresh, tmp_path, arguments, words):
     (tmp_path / "a text").write_text("text")
     (tmp_path / "other-1.0-py3-none-any.whl").touch()
     for name in ("empty.pyz", "growd-2.0-py3-none-any.whl"):
@@ -457,14 +450,14 @@ def test_impossible_installations_are_one_sentence(fresh: Fresh, tmp_path: Path,
     assert list(fresh.root.iterdir()) == []
 
 
-def test_an_invalid_wheel_changes_nothing(fresh: Fresh, tmp_path: Path):
+def test_an_invalid_wheel_changes_nothing(fresh, tmp_path):
     (tmp_path / "growd-1.0-py3-none-any.whl").write_text("no archive")
     with pytest.raises(InstallError, match=r"growd-1.0-py3-none-any.whl is damaged: File is not a zip file"):
         fresh.install(tmp_path / "growd-1.0-py3-none-any.whl")
     assert list(fresh.root.iterdir()) == []
 
 
-def test_a_failed_program_ends_the_installation_with_its_output(tmp_path: Path):
+def test_a_failed_program_ends_the_installation_with_its_output(tmp_path):
     with pytest.raises(InstallError, match=r"failed: no network"):
         run_program([sys.executable, "-c", "import sys; sys.exit('no network')"])
     with pytest.raises(InstallError, match="can't be started: No such file"):
@@ -472,7 +465,7 @@ def test_a_failed_program_ends_the_installation_with_its_output(tmp_path: Path):
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-q"]
     subprocess.run([*build, "-w", str(folder), str(CHECKOUT)], check=True)
@@ -483,7 +476,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.timeout(240)
 @pytest.mark.install
 @pytest.mark.usefixtures("index")
-def test_a_wheel_installs_itself_with_nothing_but_python(built: Path, fresh: Fresh):
+def test_a_wheel_installs_itself_with_nothing_but_python(built, fresh):
     use_couchdb(fresh)
     command = [sys.executable, "-I", f"{built}/growd_machine/installation", "--root", fresh.root]
     umask = os.umask(0o077)  # as careful administrators have it; the user growd has to read all of it
@@ -511,7 +504,7 @@ RAPIDOC = "rapidoc/dist/rapidoc-min.js"
 
 
 @pytest.mark.install
-def test_a_wheel_has_the_files_of_the_checkout_and_the_libraries_of_the_page(built: Path, fresh: Fresh):
+def test_a_wheel_has_the_files_of_the_checkout_and_the_libraries_of_the_page(built, fresh):
     if not (CHECKOUT / "page/node_modules").is_dir():
         pytest.skip("page/node_modules is not installed (./run does that)")
     checkout = dict(source_at(CHECKOUT).files())

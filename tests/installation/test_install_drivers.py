@@ -1,7 +1,5 @@
 """`growd install --with`: packages with drivers, over upgrades, without a network, and their removal."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -25,7 +23,7 @@ from support.own_packages import EXAMPLE, wheel_of
 
 
 @pytest.fixture(scope="module")
-def example(tmp_path_factory) -> Path:
+def example(tmp_path_factory):
     return wheel_of(EXAMPLE, tmp_path_factory.mktemp("example"))
 
 
@@ -35,7 +33,7 @@ def machine(tmp_path):
     root = tmp_path / "root"
     root.mkdir()
 
-    def run(command: list[str]) -> None:
+    def run(command):
         if "download" in command:
             raise ProgramError(command, "the name resolution failed")
         run_program(command)
@@ -43,7 +41,7 @@ def machine(tmp_path):
     return Machine(root, run)
 
 
-def install(machine: Machine, **choices) -> list[str]:
+def install(machine, **choices):
     """The steps that were done, in words."""
     done = []
     for step in driver_steps(
@@ -55,18 +53,14 @@ def install(machine: Machine, **choices) -> list[str]:
     return done
 
 
-def library(machine: Machine) -> set[str]:
+def library(machine):
     folder = machine.root / "opt/growd/drivers/lib"
     return {path.name for path in folder.iterdir()} - {"__pycache__"}
 
 
 def test_a_wheel_is_installed_beside_the_versions(machine, example):
     assert len(install(machine, with_packages=[str(example)])) == 3
-    assert library(machine) == {
-        "sht31_example.py",
-        "sht31_example_chip.py",
-        "growd_sht31-1.0.0.dist-info",
-    }
+    assert library(machine) == {"sht31_example.py", "sht31_example_chip.py", "growd_sht31-1.0.0.dist-info"}
     assert [str(each) for each in installed_packages(machine)] == ["growd_sht31==1.0.0"]
     assert install(machine) == ["remove drivers of earlier installations"]
 
@@ -118,9 +112,9 @@ def test_a_package_that_can_not_be_had_changes_nothing(machine, example, said):
 
 
 def test_a_package_of_the_index_is_fetched_with_growds_versions_of_what_both_need(tmp_path, example):
-    commands: list[list[str]] = []
+    commands = []
 
-    def run(command: list[str]) -> None:
+    def run(command):
         commands.append(command)
         if "download" in command:
             shutil.copy(example, command[command.index("--dest") + 1])
@@ -141,7 +135,7 @@ def test_drivers_outlast_an_upgrade_of_growd(tmp_path, example):
     fresh = Fresh(tmp_path / "root")
     run = fresh.run
 
-    def with_real_drivers(command: list[str]) -> None:
+    def with_real_drivers(command):
         (run_program if "--find-links" in command else run)(command)
 
     fresh.machine = Machine(fresh.root, with_real_drivers, lambda _: "")

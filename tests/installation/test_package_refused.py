@@ -1,7 +1,5 @@
 """`growd install`, `upgrade` and `uninstall` on a machine that has growd as a Debian package."""
 
-from __future__ import annotations
-
 import pytest
 from click.testing import CliRunner
 

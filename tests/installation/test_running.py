@@ -1,23 +1,14 @@
 """What an installation reports of the service that it started."""
 
-from __future__ import annotations
-
 import socket
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
-from typing import TYPE_CHECKING
 
 import pytest
 
 from growd.runtime.clock import RealClock
 from growd_machine.installation.machine import InstallError, Machine, ProgramError
 from growd_machine.installation.running import PATIENCE_S, address_in, start_service, wait_for_answer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from support.sentences import Said
 
 
 @pytest.mark.parametrize(
@@ -29,22 +20,22 @@ if TYPE_CHECKING:
         ('[http]\nhost = "growd.local"\n[tls]\ncertificate = "a"\n', "https://growd.local:5984"),
     ],
 )
-def test_the_address_is_that_of_the_configuration(text: str, address: str):
+def test_the_address_is_that_of_the_configuration(text, address):
     assert address_in(text) == address
 
 
 class Refusing(BaseHTTPRequestHandler):
     """Answers as growd does to clients without a login."""
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         self.send_error(401)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_):
         pass
 
 
 @pytest.fixture
-def service() -> Iterator[HTTPServer]:
+def service():
     with HTTPServer(("127.0.0.1", 0), Refusing) as server:
         thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -53,19 +44,19 @@ def service() -> Iterator[HTTPServer]:
         thread.join()
 
 
-def machine(root: Path, port: int, state: str = "") -> Machine:
+def machine(root, port, state=""):
     (root / "etc/growd").mkdir(parents=True)
     (root / "etc/growd/growd.toml").write_text(f"[http]\nport = {port}\n")
     return Machine(root, ask=lambda _: state)
 
 
-def test_a_service_that_wants_a_login_answers(tmp_path: Path, service: HTTPServer):
+def test_a_service_that_wants_a_login_answers(tmp_path, service):
     port = service.server_port
     lines = wait_for_answer(machine(tmp_path, port, "2 of 2 devices well; 0 points waiting"))
     assert lines == [f"growd runs at http://127.0.0.1:{port}", "2 of 2 devices well; 0 points waiting"]
 
 
-def test_a_couchdb_that_refuses_the_login_is_reported(tmp_path: Path, service: HTTPServer):
+def test_a_couchdb_that_refuses_the_login_is_reported(tmp_path, service):
     port = service.server_port
     live = machine(tmp_path, port)
     with (tmp_path / "etc/growd/growd.toml").open("a") as file:
@@ -79,7 +70,7 @@ def test_a_couchdb_that_refuses_the_login_is_reported(tmp_path: Path, service: H
     )
 
 
-def test_a_couchdb_that_does_not_answer_is_reported(tmp_path: Path, service: HTTPServer):
+def test_a_couchdb_that_does_not_answer_is_reported(tmp_path, service):
     live = machine(tmp_path, service.server_port)
     with socket.socket() as bound:  # nothing listens
         bound.bind(("127.0.0.1", 0))
@@ -91,18 +82,18 @@ def test_a_couchdb_that_does_not_answer_is_reported(tmp_path: Path, service: HTT
 class Skipping(RealClock):
     """A clock that advances by waiting only."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = 0.0
 
-    def monotonic(self) -> float:
+    def monotonic(self):
         return self.now
 
-    def sleep_blocking(self, seconds: float) -> None:
+    def sleep_blocking(self, seconds):
         self.now += seconds
 
 
 @pytest.mark.long
-def test_a_service_that_does_not_answer_is_an_error(tmp_path: Path):
+def test_a_service_that_does_not_answer_is_an_error(tmp_path):
     clock = Skipping()
     began = clock.monotonic()
     with socket.socket() as bound:  # nothing listens
@@ -113,14 +104,14 @@ def test_a_service_that_does_not_answer_is_an_error(tmp_path: Path):
     assert clock.monotonic() - began >= PATIENCE_S
 
 
-def test_a_service_that_does_not_start_is_an_error_with_its_cause(tmp_path: Path, said: Said):
+def test_a_service_that_does_not_start_is_an_error_with_its_cause(tmp_path, said):
     commands = []
 
-    def fail(command: list[str]) -> None:
+    def fail(command):
         commands.append(command[1])
         raise ProgramError(command, "Job failed. See journalctl")
 
-    def ask(command: list[str]) -> str:
+    def ask(command):
         assert "_SYSTEMD_UNIT=growd.service" in command or "--sync" in command  # no lines of systemd itself
         return "an earlier line\ngrowd: port 5984 is in use\ngrowd: not safe: a pin"
 

@@ -1,10 +1,7 @@
 """Errors in an upgrade that nobody expects."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +11,6 @@ from growd_machine.installation.upgrade import Upgrade, UpgradeRun, begin
 from growd_machine.installation.versions import VERSIONS, version_at
 from support.upgrade_bench import NEW, OLD, make_machine
 from support.upgrade_run import STANDINS, Time
-
-if TYPE_CHECKING:
-    from growd_machine.installation.upgrade import UpgradeOutcome
 
 SYSTEMCTL = """\
 #!/bin/sh
@@ -40,24 +34,24 @@ END
 class SilentDaemon:
     """Nothing answers."""
 
-    def health(self) -> GrowdHealth:
+    def health(self):
         raise ProbeError("no answer")
 
-    def read_points(self) -> None:
+    def read_points(self):
         pass
 
 
 class FailingDaemon:
     """Its health raises what no caller expects."""
 
-    def health(self) -> GrowdHealth:
+    def health(self):
         raise RuntimeError("a defect")
 
-    def read_points(self) -> None:
+    def read_points(self):
         pass
 
 
-def test_an_unexpected_error_in_the_trial_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_unexpected_error_in_the_trial_goes_back(tmp_path, monkeypatch):
     monkeypatch.setenv("UPGRADE_ROOT", str(tmp_path))
     monkeypatch.setenv("PATH", f"{STANDINS}:{os.environ['PATH']}")
     make_machine(tmp_path, "good")
@@ -87,9 +81,7 @@ def test_an_unexpected_error_in_the_trial_goes_back(tmp_path: Path, monkeypatch:
         ),
     ],
 )
-def test_a_failed_upgrade_has_the_first_result_and_the_words_of_growd(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, states: list[str], words: str
-):
+def test_a_failed_upgrade_has_the_first_result_and_the_words_of_growd(tmp_path, monkeypatch, states, words):
     monkeypatch.setenv("UPGRADE_ROOT", str(tmp_path))
     monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}:{STANDINS}:{os.environ['PATH']}")
     make_machine(tmp_path, "good")
@@ -107,7 +99,7 @@ def test_a_failed_upgrade_has_the_first_result_and_the_words_of_growd(
     assert outcome.reason == f"{words}the configuration has 2 faults: [http] port: one; [store]: two"
 
 
-def upgraded(root: Path, daemon: FailingDaemon | SilentDaemon) -> UpgradeOutcome:
+def upgraded(root, daemon):
     machine, time = Machine(root), Time()
     begin(
         machine,

@@ -1,12 +1,9 @@
 """An upgrade that is killed, or cut off from power, at any step ends with the old version or the new one."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil
 import signal
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,12 +22,6 @@ from support.upgrade_bench import (
     schema_of,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from support.upgrade_bench import Runner
-
 SEED = 15
 RANDOM_ROUNDS = 40
 MODES = {"good": NEW, "migrates": NEW, "dies": OLD, "dies migrates": OLD}
@@ -38,7 +29,7 @@ MODES = {"good": NEW, "migrates": NEW, "dies": OLD, "dies migrates": OLD}
 
 
 @pytest.fixture(scope="module")
-def upgrades() -> Iterator[Runner]:
+def upgrades():
     with runner() as made:
         yield made
 
@@ -46,7 +37,7 @@ def upgrades() -> Iterator[Runner]:
 class Case:
     """One machine in a state of an upgrade; made new for each interruption."""
 
-    def __init__(self, folder: Path, mode: str, upgrades: Runner) -> None:
+    def __init__(self, folder, mode, upgrades):
         self._template = folder / "template"
         self._upgrades = upgrades
         self.mode = mode
@@ -54,21 +45,21 @@ class Case:
         make_machine(self.root, mode)
         self.root.rename(self._template)
 
-    def fresh(self) -> Path:
+    def fresh(self):
         """The machine as it was before any upgrade."""
         shutil.rmtree(self.root, ignore_errors=True)
         shutil.rmtree(f"{self.root}.stash", ignore_errors=True)
         shutil.copytree(self._template, self.root, symlinks=True)
         return self.root
 
-    def begin(self, **how: int | str) -> int:
+    def begin(self, **how):
         return self._upgrades.run(self.root, begin=True, **how)
 
-    def interrupt(self, **how: int | str) -> int:
+    def interrupt(self, **how):
         self.fresh()
         return self.begin(**how)
 
-    def boundaries(self, every: int) -> range:
+    def boundaries(self, every):
         """Each step of an upgrade that migrates, or some of them; fewer of one that has no such step."""
         assert self.interrupt() == 0
         self.check()
@@ -76,17 +67,17 @@ class Case:
         assert last > 30
         return range(1, last + 1, every if "migrates" in self.mode else 3 * every)
 
-    def finish(self) -> None:
+    def finish(self):
         """The service runs again, as after a kill or at a boot."""
         assert self._upgrades.run(self.root) == 0
         self.check()
 
-    def check(self) -> None:
+    def check(self):
         self._check_program()
         self._check_data()
         self._check_outputs()
 
-    def _check_program(self) -> None:
+    def _check_program(self):
         home = self.root / "opt/growd"
         current, previous = ((home / name).readlink().name for name in ("current", "previous"))
         has_begun = (home / "upgraded.json").exists()
@@ -102,7 +93,7 @@ class Case:
             assert (self.root / path).read_text() == f"unit of {version}\n"
         assert (self.root / "run/active").exists()
 
-    def _check_data(self) -> None:
+    def _check_data(self):
         data = self.root / "var/lib/growd"
         is_new = (self.root / "opt/growd/current").readlink().name == NEW
         schema = SCHEMA_VERSION + (is_new and "migrates" in self.mode)
@@ -117,7 +108,7 @@ class Case:
         assert not list(data.rglob("*.part"))
         assert not (data / "hold-upgrade.json").exists()
 
-    def _check_outputs(self) -> None:
+    def _check_outputs(self):
         pins = [line.split() for line in (self.root / "pins").read_text().splitlines()]
         on = {(version, phase) for level, version, phase in pins if level == "1"}
         old = {("1.0.0", phase) for phase in ("none", "forward", "back")}
@@ -126,7 +117,7 @@ class Case:
 
 
 @pytest.fixture(params=MODES)
-def case(request: pytest.FixtureRequest, tmp_path: Path, upgrades: Runner) -> Case:
+def case(request, tmp_path, upgrades):
     return Case(tmp_path, request.param, upgrades)
 
 
@@ -136,7 +127,7 @@ STEPS = [pytest.param(6, id="some"), pytest.param(1, id="each", marks=pytest.mar
 @pytest.mark.kill
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("every", STEPS)
-def test_an_upgrade_killed_at_a_step_is_finished_by_the_next_run(case: Case, every: int):
+def test_an_upgrade_killed_at_a_step_is_finished_by_the_next_run(case, every):
     for boundary in case.boundaries(every):
         assert case.interrupt(last=boundary) == -signal.SIGKILL
         case.finish()
@@ -146,7 +137,7 @@ def test_an_upgrade_killed_at_a_step_is_finished_by_the_next_run(case: Case, eve
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("every", STEPS)
 @pytest.mark.parametrize("cut", [pytest.param("none", marks=pytest.mark.nightly), "some"])
-def test_an_upgrade_without_power_at_a_step_is_finished_after_the_boot(case: Case, cut: str, every: int):
+def test_an_upgrade_without_power_at_a_step_is_finished_after_the_boot(case, cut, every):
     for boundary in case.boundaries(every):
         assert case.interrupt(last=boundary, cut=cut) == -signal.SIGKILL
         boot(case.root)
@@ -155,7 +146,7 @@ def test_an_upgrade_without_power_at_a_step_is_finished_after_the_boot(case: Cas
 
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
-def test_an_upgrade_killed_at_any_time_is_finished_by_the_next_run(case: Case):
+def test_an_upgrade_killed_at_any_time_is_finished_by_the_next_run(case):
     moments = random.Random(SEED)
     for _ in range(RANDOM_ROUNDS // len(MODES)):
         case.interrupt(after_ms=moments.randint(1, 400))
@@ -163,12 +154,12 @@ def test_an_upgrade_killed_at_any_time_is_finished_by_the_next_run(case: Case):
 
 
 @pytest.fixture
-def migration(tmp_path: Path, upgrades: Runner) -> Case:
+def migration(tmp_path, upgrades):
     return Case(tmp_path, "migrates", upgrades)
 
 
 @pytest.mark.kill
-def test_a_disk_without_room_for_the_backup_keeps_the_old_version(migration: Case):
+def test_a_disk_without_room_for_the_backup_keeps_the_old_version(migration):
     assert migration.interrupt(largest=2_000) == 0
     migration.mode = "dies migrates"  # the old version runs at the end
     migration.check()
@@ -177,13 +168,13 @@ def test_a_disk_without_room_for_the_backup_keeps_the_old_version(migration: Cas
 
 
 @pytest.mark.kill
-def test_a_disk_without_room_for_the_state_changes_nothing(migration: Case):
+def test_a_disk_without_room_for_the_state_changes_nothing(migration):
     assert migration.interrupt(largest=100) == 1
     migration.finish()
 
 
 @pytest.mark.kill
-def test_only_one_upgrade_runs_at_a_time(migration: Case):
+def test_only_one_upgrade_runs_at_a_time(migration):
     with locked(Machine(migration.fresh())):
         assert migration.begin() == 1
     migration.finish()

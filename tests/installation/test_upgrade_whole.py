@@ -1,27 +1,16 @@
 """The real `growd upgrade` between two real versions, with simulated hardware."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
-from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
 
 from support.couch_client import client_of
-from support.installed import NEW, OLD, InstalledMachine, installed
+from support.installed import NEW, OLD, installed
 from support.ports import held_port
 from support.program import home_on
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from support.couch_client import Client
-    from support.database import DatabaseServer
-    from support.program import Home
 
 pytestmark = [pytest.mark.kill, pytest.mark.timeout(300)]
 
@@ -31,13 +20,13 @@ NO_POINTS = f"{ADD}        return\n\n    def _add(self, point: DataPoint) -> Non
 
 
 @pytest_asyncio.fixture
-async def home(database_server: DatabaseServer) -> AsyncIterator[Home]:
+async def home(database_server):
     async with home_on(database_server, shared=True) as made:
         yield made
 
 
 @pytest_asyncio.fixture
-async def machine(tmp_path: Path, home: Home) -> AsyncIterator[InstalledMachine]:
+async def machine(tmp_path, home):
     settings = dict(setting.split("=", 1) for setting in home.settings)
     with held_port() as port:
         configuration = f"""
@@ -54,16 +43,13 @@ async def machine(tmp_path: Path, home: Home) -> AsyncIterator[InstalledMachine]
             yield made
 
 
-async def status_of(machine: InstalledMachine) -> dict[str, Any]:
+async def status_of(machine):
     config = machine.root / "etc/growd/growd.toml"
     _, printed = await machine.growd("status", "--json", "--config", config)
-    found: dict[str, Any] = json.loads(printed)
-    return found
+    return json.loads(printed)
 
 
-async def test_an_upgrade_and_the_way_back_keep_all_points(
-    machine: InstalledMachine, home: Home, database_server: DatabaseServer
-):
+async def test_an_upgrade_and_the_way_back_keep_all_points(machine, home, database_server):
     assert (await status_of(machine))["machine"]["growd_version"] == OLD
     status, printed = await machine.upgrade(await asyncio.to_thread(machine.bundle), "--trial", TRIAL_S)
     assert status == 0, printed + machine.log("growd.service")
@@ -90,7 +76,7 @@ async def test_an_upgrade_and_the_way_back_keep_all_points(
         assert any(begin < moment < end for moment in points)
 
 
-async def documents(client: Client, database: str) -> list[dict[str, Any]]:
+async def documents(client, database):
     answer = await client("GET", f"/{database}/_all_docs", include_docs=True)
     return [row["doc"] for row in answer.json["rows"] if not row["id"].startswith("_")]
 
@@ -99,7 +85,7 @@ READY = "                    on_ready(running)\n"
 APP = "growd/wiring/app.py"
 
 
-def after_a_second(what: str) -> dict[str, tuple[str, str]]:
+def after_a_second(what):
     later = f"                    asyncio.get_running_loop().call_later(1, {what})\n"
     return {APP: (READY, READY + later)}
 
@@ -131,10 +117,7 @@ FAILING = {
         },
         "does not answer",
     ),
-    "records no points": (
-        {"growd/store/outbox.py": (ADD, NO_POINTS)},
-        "no point was recorded",
-    ),
+    "records no points": ({"growd/store/outbox.py": (ADD, NO_POINTS)}, "no point was recorded"),
     "ignores the hold": (
         {
             "growd/host/hold.py": (
@@ -154,7 +137,7 @@ DAILY = {"records no points"}  # found at the end of the trial
 @pytest.mark.parametrize(
     "kind", ["refuses the configuration", pytest.param("does not start at all", marks=pytest.mark.nightly)]
 )
-async def test_a_version_that_is_refused_changes_nothing(machine: InstalledMachine, kind: str):
+async def test_a_version_that_is_refused_changes_nothing(machine, kind):
     edits, words = REFUSED[kind]
     before = await asyncio.to_thread(lambda: machine.log("growd.service"))
     status, printed = await machine.upgrade(await asyncio.to_thread(machine.bundle, NEW, edits))
@@ -165,7 +148,7 @@ async def test_a_version_that_is_refused_changes_nothing(machine: InstalledMachi
     assert await asyncio.to_thread(lambda: machine.log("growd.service")) == before
 
 
-async def test_a_bundle_that_is_cut_off_or_for_another_machine_changes_nothing(machine: InstalledMachine):
+async def test_a_bundle_that_is_cut_off_or_for_another_machine_changes_nothing(machine):
     bundle = await asyncio.to_thread(machine.bundle, NEW, {}, machine="mips")
     status, printed = await machine.upgrade(bundle)
     assert (status, "is for mips" in printed) == (1, True), printed
@@ -175,7 +158,7 @@ async def test_a_bundle_that_is_cut_off_or_for_another_machine_changes_nothing(m
     await assert_untouched(machine)
 
 
-async def assert_untouched(machine: InstalledMachine) -> None:
+async def assert_untouched(machine):
     assert machine.versions == (OLD, None)
     assert {path.name for path in (machine.home / "versions").iterdir()} == {f"{OLD}-old"}
     assert not (machine.home / "upgrade.json").exists()
@@ -183,10 +166,9 @@ async def assert_untouched(machine: InstalledMachine) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [pytest.param(kind, marks=[] if kind in DAILY else pytest.mark.nightly) for kind in FAILING],
+    "kind", [pytest.param(kind, marks=[] if kind in DAILY else pytest.mark.nightly) for kind in FAILING]
 )
-async def test_a_version_that_does_not_work_is_replaced_by_the_old_one(machine: InstalledMachine, kind: str):
+async def test_a_version_that_does_not_work_is_replaced_by_the_old_one(machine, kind):
     edits, words = FAILING[kind]
     bundle = await asyncio.to_thread(machine.bundle, NEW, edits)
     status, printed = await machine.upgrade(bundle, "--trial", TRIAL_S)

@@ -1,9 +1,6 @@
 """A growd with simulated hardware, and a browser, which all tests of a process share."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
@@ -13,16 +10,9 @@ from support.browser import running_browser
 from support.page import SIMULATED, Client
 from support.program import started
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Generator
-
-    from playwright.async_api import Browser
-
-    from support.program import Program
-
 
 @pytest.hookimpl(wrapper=True)
-def pytest_pycollect_makemodule() -> Generator[None, pytest.Module, pytest.Module]:
+def pytest_pycollect_makemodule():
     """Run these tests on the loop of the browser.
 
     pytest-asyncio looks for the mark while it makes the tests: one that comes later ends the loop, and with
@@ -33,7 +23,7 @@ def pytest_pycollect_makemodule() -> Generator[None, pytest.Module, pytest.Modul
     return module
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Tests that start a growd of their own are slow."""
     for item in items:
         if item.path.parent == Path(__file__).parent and "shared" not in getattr(item, "fixturenames", ()):
@@ -41,27 +31,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def browser() -> AsyncIterator[Browser]:
+async def browser():
     async with running_browser() as browser:
         yield browser
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def growd(tmp_path: Path) -> AsyncIterator[Program]:
+async def growd(tmp_path):
     """One for each test, which may leave it as it wants."""
     async with started(tmp_path, "--profile", "sim") as program:
         yield program
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Program]:
+async def shared(tmp_path_factory):
     """One for all tests of a file, which leave it as they found it."""
     async with started(tmp_path_factory.mktemp("growd"), *SIMULATED) as program:
         yield program
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def client(shared: Program) -> AsyncIterator[Client]:
+async def client(shared):
     """Another client of `shared`."""
     async with aiohttp.ClientSession() as session:
         yield Client(shared, session)

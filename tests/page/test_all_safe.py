@@ -1,41 +1,31 @@
 """The button that makes all outputs safe, on each view, and the bar while they are held."""
 
-from __future__ import annotations
-
 import re
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from playwright.async_api import expect
 
 from support.browser import DESK, PHONE, opened
-from support.page import VIEWS, Client, address, connected, in_browser, sure, verdict
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from playwright.async_api import Browser, Page, Route
-
-    from support.program import Program
+from support.page import VIEWS, address, connected, in_browser, sure, verdict
 
 pytestmark = in_browser
 
 HELD = "All outputs are held safe"
 
 
-async def lit(client: Client) -> None:
+async def lit(client):
     """Have the lamp lit by hand."""
     await client.publish("desired/light_intensity_white", 0.5)
     await client.until(lambda: client.last("light_channels"), lambda found: found and found["x"] > 0.4)
 
 
-async def is_held(client: Client) -> bool:
+async def is_held(client):
     return bool((await client.status())["holds"])
 
 
 @asynccontextmanager
-async def timed(browser: Browser, url: str) -> AsyncIterator[Page]:
+async def timed(browser, url):
     """A page whose clock the test can set."""
     async with opened(browser, "about:blank") as tab:
         await tab.page.clock.install()
@@ -44,7 +34,7 @@ async def timed(browser: Browser, url: str) -> AsyncIterator[Page]:
         yield tab.page
 
 
-async def pressed_twice(page: Page) -> None:
+async def pressed_twice(page):
     """Press and press again, in time and not as fast as one press bounces, by the clock of `timed`."""
     await page.clock.pause_at(await page.evaluate("Date.now() / 1000") + 3)  # not yet over on a busy machine
     await page.get_by_role("button", name="All safe").last.click()
@@ -53,9 +43,7 @@ async def pressed_twice(page: Page) -> None:
     await page.clock.resume()
 
 
-async def test_two_presses_make_all_safe_and_a_release_ends_it(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_two_presses_make_all_safe_and_a_release_ends_it(shared, browser, client):
     await lit(client)
     async with timed(browser, address(shared)) as page, opened(browser, address(shared, "data")) as other:
         await pressed_twice(page)
@@ -77,9 +65,7 @@ async def test_two_presses_make_all_safe_and_a_release_ends_it(
     await client.publish("desired/light_intensity_white", None)
 
 
-async def test_it_is_within_reach_in_a_dialog_and_a_question_ends_with_its_hold(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_it_is_within_reach_in_a_dialog_and_a_question_ends_with_its_hold(shared, browser, client):
     async with opened(browser, address(shared)) as tab:
         await connected(tab.page)
         await client.call("hold/set", reason="power work")
@@ -96,9 +82,7 @@ async def test_it_is_within_reach_in_a_dialog_and_a_question_ends_with_its_hold(
         await expect(tab.page.get_by_text(HELD)).to_have_count(0)
 
 
-async def test_it_has_a_connection_in_six_tabs_of_one_browser(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_it_has_a_connection_in_six_tabs_of_one_browser(shared, browser, client):
     async with timed(browser, address(shared)) as page, AsyncExitStack() as stack:
         for _ in range(5):
             await connected(page)
@@ -113,8 +97,8 @@ async def test_it_has_a_connection_in_six_tabs_of_one_browser(
         await client.call("hold/release")
 
 
-async def test_a_login_that_is_needed_is_said_at_once(shared: Program, browser: Browser) -> None:
-    async def refuse(route: Route) -> None:
+async def test_a_login_that_is_needed_is_said_at_once(shared, browser):
+    async def refuse(route):
         await route.fulfill(status=401, json={"ERROR": "a login is required"})
 
     async with timed(browser, address(shared)) as page:
@@ -129,9 +113,7 @@ async def test_a_login_that_is_needed_is_said_at_once(shared: Program, browser: 
 @pytest.mark.parametrize(
     ("viewport", "locale", "name"), [(PHONE, "de-DE", "Sicher schalten"), (DESK, "en-GB", "All safe")]
 )
-async def test_the_button_is_at_the_top_right_of_each_view(
-    shared: Program, browser: Browser, viewport, locale, name
-) -> None:
+async def test_the_button_is_at_the_top_right_of_each_view(shared, browser, viewport, locale, name):
     async with opened(browser, address(shared), viewport=viewport, locale=locale) as tab:
         for view in VIEWS:
             await tab.page.goto(address(shared, view))
@@ -144,7 +126,7 @@ async def test_the_button_is_at_the_top_right_of_each_view(
             assert box["height"] >= 40
 
 
-async def test_one_press_does_nothing(shared: Program, browser: Browser, client: Client) -> None:
+async def test_one_press_does_nothing(shared, browser, client):
     async with timed(browser, address(shared)) as page:
         await page.get_by_role("button", name="All safe").click()
         await expect(page.get_by_role("button", name="Press again")).to_be_visible()
@@ -153,7 +135,7 @@ async def test_one_press_does_nothing(shared: Program, browser: Browser, client:
         assert not await is_held(client)
 
 
-async def test_the_page_says_so_if_it_was_not_done(shared: Program, browser: Browser, client: Client) -> None:
+async def test_the_page_says_so_if_it_was_not_done(shared, browser, client):
     async with timed(browser, address(shared)) as page:
         await page.route("**/service/hold/set", lambda route: route.abort())
         await pressed_twice(page)

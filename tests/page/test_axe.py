@@ -1,9 +1,5 @@
 """axe-core finds no violation of the accessibility rules on any view, in both themes and at both widths."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from playwright.async_api import expect
 
@@ -11,26 +7,20 @@ from support.axe import violations
 from support.browser import DESK, PHONE, opened
 from support.page import PLACE, VIEWS, address, card, connected, in_browser, verdict
 
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, Page
-
-    from support.page import Client
-    from support.program import Program
-
 pytestmark = in_browser
 
 LOOKS = [(theme, width) for theme in ("light", "dark") for width in (PHONE, DESK)]
 NAMES = [f"{theme}-{width['width']}" for theme, width in LOOKS]
 
 
-async def open_all(page: Page) -> None:
+async def open_all(page):
     """Open what is folded."""
     await page.evaluate(
         "document.querySelectorAll('main details, section details').forEach(each => (each.open = true))"
     )
 
 
-async def there(page: Page, view: str) -> None:
+async def there(page, view):
     """Wait until a view has its content."""
     await connected(page)
     main = page.get_by_role("main")
@@ -43,7 +33,7 @@ async def there(page: Page, view: str) -> None:
         await expect(main.get_by_role("heading").nth(1)).to_be_attached()
 
 
-async def test_the_view_now_on_a_phone(shared: Program, browser: Browser) -> None:
+async def test_the_view_now_on_a_phone(shared, browser):
     async with opened(browser, address(shared)) as tab:
         await there(tab.page, "now")
         assert await violations(tab.page) == []
@@ -51,7 +41,7 @@ async def test_the_view_now_on_a_phone(shared: Program, browser: Browser) -> Non
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("theme", "width"), LOOKS, ids=NAMES)
-async def test_every_view(shared: Program, browser: Browser, client: Client, theme, width) -> None:
+async def test_every_view(shared, browser, client, theme, width):
     await shared.until_there("recipes/lettuce_days")
     if (await client.run())["state"] == "idle":
         await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days")
@@ -72,9 +62,7 @@ async def test_every_view(shared: Program, browser: Browser, client: Client, the
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("theme", "width"), LOOKS, ids=NAMES)
-async def test_with_problems_a_hold_and_commands_by_hand(
-    shared: Program, browser: Browser, client: Client, theme, width
-) -> None:
+async def test_with_problems_a_hold_and_commands_by_hand(shared, browser, client, theme, width):
     await client.call("simulator/inject_fault", device="scd30", kind="absent")
     await client.publish("desired/light_illuminance", 5000)
     await client.call("hold/set", reason="")
@@ -106,9 +94,7 @@ async def test_with_problems_a_hold_and_commands_by_hand(
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("theme", "width"), LOOKS, ids=NAMES)
-async def test_without_connection_with_a_login_and_with_a_mistake(
-    shared: Program, browser: Browser, theme, width
-) -> None:
+async def test_without_connection_with_a_login_and_with_a_mistake(shared, browser, theme, width):
     async with opened(browser, address(shared), viewport=width, color_scheme=theme) as tab:
         page = tab.page
         await there(page, "now")

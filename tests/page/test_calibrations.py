@@ -1,9 +1,6 @@
 """Calibrations at growd's accelerated clock, from the first step to the result."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from playwright.async_api import expect
@@ -11,14 +8,6 @@ from playwright.async_api import expect
 from support.browser import DESK, PHONE, opened
 from support.page import address, in_browser, sure
 from support.program import started
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from playwright.async_api import Browser, Locator, Page
-
-    from support.page import Client
-    from support.program import Program
 
 PUMPS = """
 [[output]]
@@ -38,14 +27,14 @@ needs = ""
 pytestmark = [*in_browser, pytest.mark.browser]
 
 
-async def open_device(page: Page, name: str) -> Locator:
+async def open_device(page, name):
     """The card of a device, opened."""
     heading = page.get_by_role("heading", name=name, exact=True)
     await heading.click()
     return page.get_by_role("group").filter(has=heading)
 
 
-async def test_the_curve_of_the_lamp_is_measured(shared: Program, browser: Browser, client: Client) -> None:
+async def test_the_curve_of_the_lamp_is_measured(shared, browser, client):
     async with opened(browser, address(shared, "devices"), viewport=DESK) as tab:
         lamp = await open_device(tab.page, "light")
         await lamp.get_by_role("button", name="Start", exact=True).click()
@@ -58,9 +47,7 @@ async def test_the_curve_of_the_lamp_is_measured(shared: Program, browser: Brows
         assert not (await client.status())["experiments"]
 
 
-async def test_autotune_shows_its_progress_and_can_be_stopped(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_autotune_shows_its_progress_and_can_be_stopped(shared, browser, client):
     async with opened(browser, address(shared, "devices"), viewport=DESK, locale="de-DE") as tab:
         valve = await open_device(tab.page, "valve")
         await valve.get_by_role("button", name="Starten", exact=True).click()
@@ -71,7 +58,7 @@ async def test_autotune_shows_its_progress_and_can_be_stopped(
         await client.until(client.status, lambda status: not status["experiments"])
 
 
-async def test_a_sensor_is_calibrated_in_air_that_is_steady(tmp_path: Path, browser: Browser) -> None:
+async def test_a_sensor_is_calibrated_in_air_that_is_steady(tmp_path, browser):
     async with (
         started(tmp_path, "--profile", "sim", "--speed", "60") as program,
         opened(browser, address(program, "devices"), viewport=PHONE) as tab,
@@ -85,7 +72,7 @@ async def test_a_sensor_is_calibrated_in_air_that_is_steady(tmp_path: Path, brow
         await expect(sensor.get_by_text(re.compile("reads the air around it as 430"))).to_be_visible()
 
 
-async def test_a_probe_is_calibrated_in_a_solution(tmp_path: Path, browser: Browser) -> None:
+async def test_a_probe_is_calibrated_in_a_solution(tmp_path, browser):
     config = tmp_path / "growd.toml"
     config.write_text('[[sensor]]\nname = "ph_1"\nkind = "ezo_ph"\n')
     async with (
@@ -106,7 +93,7 @@ async def test_a_probe_is_calibrated_in_a_solution(tmp_path: Path, browser: Brow
         await expect(guide.get_by_text(re.compile("reads what is around it as 6.86 pH"))).to_be_visible()
 
 
-async def test_a_pump_is_calibrated_in_a_measuring_cylinder(tmp_path: Path, browser: Browser) -> None:
+async def test_a_pump_is_calibrated_in_a_measuring_cylinder(tmp_path, browser):
     config = tmp_path / "growd.toml"
     config.write_text(PUMPS)
     async with (

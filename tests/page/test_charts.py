@@ -1,12 +1,9 @@
 """The view Charts in a real browser."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import re
 import time
-from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
@@ -18,39 +15,30 @@ from support.page import module
 from support.program import started
 from support.waiting import until_found
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from playwright.async_api import Browser, Locator, Page, Route
-
-    from support.program import Program
-
 pytestmark = [needs_browser, pytest.mark.timeout(180)]
 
 T = 1_790_000_000
-NOTHING: dict[str, Any] = {"before": None} | {
-    key: [] for key in ("time", "min", "mean", "max", "last", "count")
-}
+NOTHING = {"before": None} | {key: [] for key in ("time", "min", "mean", "max", "last", "count")}
 
 
-def view(growd: Program, name: str) -> str:
+def view(growd, name):
     return f"{growd.address}/_svc/#environment_1/{name}"
 
 
-def charts(page: Page) -> Locator:
+def charts(page):
     return page.get_by_role("group", name="Charts")
 
 
-def moment(page: Page) -> Locator:
+def moment(page):
     """The shown time, or that of the cursor."""
     return page.locator(".moment")
 
 
-async def drawn(page: Page) -> None:
+async def drawn(page):
     await expect(page.locator(".over").first).to_be_visible()
 
 
-async def shown_rows(page: Page) -> list[list[str]]:
+async def shown_rows(page):
     """The CSV of the chart, once it has a value."""
     async with page.expect_download() as shown:
         await page.get_by_role("button", name="CSV: the values of this chart").click()
@@ -60,28 +48,24 @@ async def shown_rows(page: Page) -> list[list[str]]:
     return rows
 
 
-async def post(growd: Program, path: str, body: Any) -> None:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.post(f"{growd.api}/{path}", json=body) as answer,
-    ):
+async def post(growd, path, body):
+    async with aiohttp.ClientSession() as session, session.post(f"{growd.api}/{path}", json=body) as answer:
         assert answer.status == 200, await answer.text()
 
 
-async def stored_points(growd: Program) -> None:
+async def stored_points(growd):
     """Wait until the database has points of the air temperature."""
     history = f"{growd.api}/history/environment_1?variable=air_temperature&events=false"
     async with aiohttp.ClientSession() as session:
 
-        async def found() -> list[float]:
+        async def found():
             async with session.get(history) as answer:
-                times: list[float] = (await answer.json())["series"][0]["measured"]["time"]
-                return times
+                return (await answer.json())["series"][0]["measured"]["time"]
 
         await until_found(found, LookupError)
 
 
-def past(minutes: list[int], **more: Any) -> dict[str, Any]:
+def past(minutes, **more):
     """A history of temperatures, one in each of these minutes; and a set point from an earlier time."""
     values = [20.0 + n for n, _ in enumerate(minutes)]
     columns = dict.fromkeys(("min", "mean", "max", "last"), values) | {"count": [1] * len(values)}
@@ -98,11 +82,11 @@ def past(minutes: list[int], **more: Any) -> dict[str, Any]:
     return answer | {"series": [temperature | more]}
 
 
-def event(kind: str, second: int) -> dict[str, Any]:
+def event(kind, second):
     return {"time": T + second, "kind": kind, "message": ""}
 
 
-async def columns_of(page: Page, answer: dict[str, Any], *messages: tuple[str, int, Any]) -> dict[str, Any]:
+async def columns_of(page, answer, *messages):
     """The columns that a chart makes of a history and of later messages (category, minute, value)."""
     script = f"""async ([answer, messages]) => {{
         const {{ Timeline }} = await {module("views/timeline.js")};
@@ -117,13 +101,10 @@ async def columns_of(page: Page, answer: dict[str, Any], *messages: tuple[str, i
         const sign = (value) => (value === null ? "." : "abcdefghijk"[value - 20]);
         return {{ line: mean.map(sign).join(""), mean, min, max, desired }};
     }}"""
-    found: dict[str, Any] = await page.evaluate(script, [answer, messages])
-    return found
+    return await page.evaluate(script, [answer, messages])
 
 
-async def test_a_value_holds_until_the_next_and_has_a_gap_where_it_is_not_known(
-    shared: Program, browser: Browser
-) -> None:
+async def test_a_value_holds_until_the_next_and_has_a_gap_where_it_is_not_known(shared, browser):
     async with opened(browser, view(shared, "now")) as tab:
         page = tab.page
         await expect(page.get_by_text("Air temperature").first).to_be_visible()
@@ -146,7 +127,7 @@ async def test_a_value_holds_until_the_next_and_has_a_gap_where_it_is_not_known(
             assert line.rstrip(".") == expected
 
 
-async def test_live_values_join_their_bucket_and_set_points_hold(shared: Program, browser: Browser) -> None:
+async def test_live_values_join_their_bucket_and_set_points_hold(shared, browser):
     async with opened(browser, view(shared, "now")) as tab:
         page = tab.page
         await expect(page.get_by_text("Air temperature").first).to_be_visible()
@@ -158,14 +139,12 @@ async def test_live_values_join_their_bucket_and_set_points_hold(shared: Program
         assert (await columns_of(page, stopped))["desired"][:4] == [22, 22, None, None]
 
 
-def chip(page: Page, name: str) -> Locator:
+def chip(page, name):
     """A variable of the chart, with its value."""
     return page.locator(".legend .chip:has(.reading)").filter(has_text=name)
 
 
-async def test_two_variables_are_compared_in_three_clicks_and_each_can_be_seen_alone(
-    shared: Program, browser: Browser
-) -> None:
+async def test_two_variables_are_compared_in_three_clicks_and_each_can_be_seen_alone(shared, browser):
     async with opened(browser, view(shared, "now"), viewport=DESK) as tab:
         page = tab.page
         await page.get_by_role("link", name="Charts", exact=True).click()
@@ -188,7 +167,7 @@ async def test_two_variables_are_compared_in_three_clicks_and_each_can_be_seen_a
         await expect(page.get_by_role("button", name="Add Light (PPFD)")).to_be_disabled()
 
 
-async def test_a_drag_zooms_and_buttons_and_keys_move(shared: Program, browser: Browser) -> None:
+async def test_a_drag_zooms_and_buttons_and_keys_move(shared, browser):
     async with opened(browser, view(shared, "charts?range=hour"), viewport=DESK) as tab:
         page = tab.page
         await drawn(page)
@@ -230,12 +209,12 @@ async def test_a_drag_zooms_and_buttons_and_keys_move(shared: Program, browser: 
         await expect(moment(page)).not_to_have_text(zoomed)
 
 
-async def test_today_over_yesterday_and_a_table(shared: Program, browser: Browser) -> None:
+async def test_today_over_yesterday_and_a_table(shared, browser):
     async with opened(browser, f"{shared.address}/_svc/", viewport=DESK) as tab:
         page = tab.page
-        yesterday: list[float] = []
+        yesterday = []
 
-        async def shifted(route: Route) -> None:
+        async def shifted(route):
             """growd's answer for a day before, as if it had measured the same then."""
             query = parse_qs(urlsplit(route.request.url).query)
             now = time.time()
@@ -267,14 +246,12 @@ async def test_today_over_yesterday_and_a_table(shared: Program, browser: Browse
         await expect(table.get_by_role("cell").first).to_have_text(re.compile(r"\d\d\.\d\d"))
 
 
-async def test_without_an_answer_the_chart_says_so_and_nothing_moves(
-    shared: Program, browser: Browser
-) -> None:
+async def test_without_an_answer_the_chart_says_so_and_nothing_moves(shared, browser):
     async with opened(browser, f"{shared.address}/_svc/", viewport=DESK) as tab:
         page = tab.page
         asked = asyncio.Event()
 
-        async def late(route: Route) -> None:
+        async def late(route):
             await asked.wait()
             await route.continue_()
 
@@ -292,7 +269,7 @@ async def test_without_an_answer_the_chart_says_so_and_nothing_moves(
         assert await page.evaluate("window.shift") < 0.1
 
 
-async def test_years(growd: Program, browser: Browser) -> None:
+async def test_years(growd, browser):
     async with opened(browser, view(growd, "charts?range=day"), viewport=DESK) as tab:
         page = tab.page
         await drawn(page)
@@ -306,7 +283,7 @@ async def test_years(growd: Program, browser: Browser) -> None:
         assert labels == ["2026", "Jan 2026", "1 Jan"]
 
 
-async def test_the_run_of_a_recipe_and_what_happened_in_it(growd: Program, browser: Browser) -> None:
+async def test_the_run_of_a_recipe_and_what_happened_in_it(growd, browser):
     await post(growd, "service/environment_1/start_recipe", {"recipe_id": "demo_day", "by": "Ada"})
     await post(growd, "topic/environment_1/notes?by=Ada", ["watered"])
     async with opened(browser, view(growd, "charts")) as tab:
@@ -320,7 +297,7 @@ async def test_the_run_of_a_recipe_and_what_happened_in_it(growd: Program, brows
         await expect(chip(page, "CO₂")).to_contain_text("→ 400")
 
 
-async def test_both_kinds_of_csv(growd: Program, browser: Browser) -> None:
+async def test_both_kinds_of_csv(growd, browser):
     async with opened(browser, view(growd, "charts?range=hour&variables=air_temperature")) as tab:
         page = tab.page
         await drawn(page)
@@ -335,10 +312,8 @@ async def test_both_kinds_of_csv(growd: Program, browser: Browser) -> None:
         assert lines[0] == "time,category,variable,value,unit,is_manual,by"
 
 
-async def test_without_the_history_live_values_are_drawn_and_the_reason_is_shown(
-    growd: Program, browser: Browser
-) -> None:
-    async def away(route: Route) -> None:
+async def test_without_the_history_live_values_are_drawn_and_the_reason_is_shown(growd, browser):
+    async def away(route):
         body = {"ERROR": "the database is not reachable", "error": "database_unavailable", "reason": ""}
         await route.fulfill(status=503, json=body)
 
@@ -350,7 +325,7 @@ async def test_without_the_history_live_values_are_drawn_and_the_reason_is_shown
         await expect(chip(page, "Air temperature")).to_have_text(re.compile(r"\d °C"))
 
 
-async def test_charts_of_a_whole_climate_are_answered(tmp_path: Path, browser: Browser) -> None:
+async def test_charts_of_a_whole_climate_are_answered(tmp_path, browser):
     async with (
         started(tmp_path, "--profile", "climate") as program,
         opened(browser, view(program, "charts"), viewport=DESK) as tab,

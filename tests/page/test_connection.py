@@ -1,12 +1,9 @@
 """The page while growd, its database or the network is away: it says so, greys values, and recovers."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
@@ -16,21 +13,13 @@ from support.browser import DESK, PHONE, opened
 from support.page import SIMULATED, VIEWS, Client, address, card, connected, in_browser, verdict
 from support.program import started
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from playwright.async_api import Browser, Page
-
-    from support.program import Program
-
 pytestmark = [*in_browser, pytest.mark.timeout(240)]
 
 NO_DATA = re.compile(r"No data for \d+ (s|min)\. All values are old\.")
 VALUE = re.compile(r"^\d.* °C")
 
 
-async def is_lost(page: Page) -> None:
+async def is_lost(page):
     """Wait until the page says that it gets no data; its values must look old."""
     await expect(page.get_by_text(NO_DATA)).to_be_visible()
     await expect(page.locator("html[data-connection=lost]")).to_be_attached()
@@ -55,13 +44,13 @@ async def is_lost(page: Page) -> None:
     assert bright != grey
 
 
-async def is_back(page: Page) -> None:
+async def is_back(page):
     await expect(page.get_by_text(NO_DATA)).to_have_count(0)
     await connected(page)
 
 
 @contextmanager
-def frozen(program: Program) -> Iterator[None]:
+def frozen(program):
     """growd stands still, as a machine that is too busy or a network that loses everything."""
     os.kill(program.process.pid, signal.SIGSTOP)
     try:
@@ -74,9 +63,7 @@ def frozen(program: Program) -> Iterator[None]:
 @pytest.mark.parametrize(
     "view", ["now", *(pytest.param(view, marks=pytest.mark.nightly) for view in VIEWS[1:])]
 )
-async def test_kill_9_while_open_and_a_later_start(
-    tmp_path: Path, browser: Browser, own_port: int, view
-) -> None:
+async def test_kill_9_while_open_and_a_later_start(tmp_path, browser, own_port, view):
     options = (*SIMULATED, "--port", str(own_port))
     async with (
         started(tmp_path, *options) as program,
@@ -94,9 +81,7 @@ async def test_kill_9_while_open_and_a_later_start(
         tab.errors[:] = [each for each in tab.errors if "dynamically imported module" not in each]
 
 
-async def test_kill_9_greys_the_values_and_a_start_brings_new_ones(
-    tmp_path: Path, browser: Browser, own_port: int
-) -> None:
+async def test_kill_9_greys_the_values_and_a_start_brings_new_ones(tmp_path, browser, own_port):
     options = (*SIMULATED, "--port", str(own_port))
     async with started(tmp_path, *options) as program, opened(browser, address(program)) as tab:
         temperature = card(tab.page, "Air temperature")
@@ -116,9 +101,7 @@ async def test_kill_9_greys_the_values_and_a_start_brings_new_ones(
 
 
 @pytest.mark.browser
-async def test_a_growd_that_stands_still_is_noticed(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_a_growd_that_stands_still_is_noticed(shared, browser, client):
     async with opened(browser, address(shared)) as tab:
         await connected(tab.page)
         await client.call("hold/set", reason="gas alarm")
@@ -133,7 +116,7 @@ async def test_a_growd_that_stands_still_is_noticed(
         await client.call("hold/release")
 
 
-async def test_half_an_hour_without_network(shared: Program, browser: Browser, client: Client) -> None:
+async def test_half_an_hour_without_network(shared, browser, client):
     async with opened(browser, "about:blank", viewport=PHONE) as tab:
         page = tab.page
         await page.clock.install()
@@ -155,9 +138,7 @@ async def test_half_an_hour_without_network(shared: Program, browser: Browser, c
         await expect(card(page, "Air temperature")).not_to_contain_text("ago")
 
 
-async def test_a_wish_without_connection_is_refused_and_kept(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_a_wish_without_connection_is_refused_and_kept(shared, browser, client):
     before = await client.last("desired/light_illuminance")  # None, unless a test before this one failed
     async with opened(browser, address(shared, "now", "of=light_illuminance")) as tab:
         field = tab.page.get_by_role("dialog").get_by_label("Set point of Light")
@@ -173,9 +154,7 @@ async def test_a_wish_without_connection_is_refused_and_kept(
         await tab.page.context.set_offline(False)
 
 
-async def test_the_stopped_database_is_said_and_the_chamber_is_steered_on(
-    tmp_path: Path, browser: Browser
-) -> None:
+async def test_the_stopped_database_is_said_and_the_chamber_is_steered_on(tmp_path, browser):
     options = ("--set", "couchdb.url=http://127.0.0.1:9")
     async with (
         started(tmp_path, *SIMULATED, *options) as program,

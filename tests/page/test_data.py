@@ -1,10 +1,7 @@
 """The view Data: database, outbox, replications, and exports."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from playwright.async_api import expect
@@ -12,17 +9,11 @@ from playwright.async_api import expect
 from support.browser import DESK, PHONE, opened
 from support.page import address, connected, in_browser
 
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, Route
-
-    from support.page import Client
-    from support.program import Program
-
 pytestmark = in_browser
 
 
 @pytest.mark.parametrize("look", [PHONE, DESK], ids=["phone", "desk"])
-async def test_database_and_outbox(shared: Program, browser: Browser, look) -> None:
+async def test_database_and_outbox(shared, browser, look):
     locale = "de-DE" if look is PHONE else "en-GB"
     async with opened(browser, address(shared, "data"), viewport=look, locale=locale) as tab:
         await expect(tab.page.get_by_text(re.compile("✓ (answers|antwortet)"))).to_be_visible()
@@ -31,7 +22,7 @@ async def test_database_and_outbox(shared: Program, browser: Browser, look) -> N
         await expect(tab.page.get_by_text(re.compile("embedded")).first).to_be_visible()
 
 
-async def test_exports_of_one_variable_and_of_all(shared: Program, browser: Browser) -> None:
+async def test_exports_of_one_variable_and_of_all(shared, browser):
     async with opened(browser, address(shared, "data"), viewport=DESK) as tab:
         page = tab.page
         await connected(page)
@@ -51,14 +42,14 @@ async def test_exports_of_one_variable_and_of_all(shared: Program, browser: Brow
         ]
 
 
-async def test_the_table_of_exports_fits_a_phone(shared: Program, browser: Browser) -> None:
+async def test_the_table_of_exports_fits_a_phone(shared, browser):
     async with opened(browser, address(shared, "data"), locale="de-DE") as tab:
         table = tab.page.get_by_role("region", name="Als CSV exportieren")
         await expect(table.get_by_role("columnheader", name="Ausgang")).to_be_visible()
         assert await table.evaluate("each => each.scrollWidth <= each.clientWidth")
 
 
-async def test_a_range_that_ends_before_it_begins_is_said(shared: Program, browser: Browser) -> None:
+async def test_a_range_that_ends_before_it_begins_is_said(shared, browser):
     async with opened(browser, address(shared, "data"), viewport=DESK) as tab:
         await connected(tab.page)
         await tab.page.get_by_label("To", exact=True).fill("2020-01-01T00:00")
@@ -66,7 +57,7 @@ async def test_a_range_that_ends_before_it_begins_is_said(shared: Program, brows
         await expect(tab.page.get_by_text("The end must be later than the start.")).to_be_visible()
 
 
-async def test_the_page_of_the_api(shared: Program, browser: Browser) -> None:
+async def test_the_page_of_the_api(shared, browser):
     async with opened(browser, address(shared, "data"), viewport=DESK) as tab:
         await tab.page.get_by_role("link", name="All calls of the API").click()
         await expect(tab.page).to_have_url(re.compile("/_svc/api/$"))
@@ -74,7 +65,7 @@ async def test_the_page_of_the_api(shared: Program, browser: Browser) -> None:
         await expect(heading).to_be_visible(timeout=90_000)  # RapiDoc computes for ten seconds
 
 
-async def test_it_says_how_long_points_are_kept(shared: Program, browser: Browser) -> None:
+async def test_it_says_how_long_points_are_kept(shared, browser):
     async with opened(browser, address(shared, "data")) as tab:
         card = tab.page.locator("section", has=tab.page.get_by_role("heading", name="How long data are kept"))
         await expect(card).to_contain_text("90 days")
@@ -84,12 +75,10 @@ async def test_it_says_how_long_points_are_kept(shared: Program, browser: Browse
         await expect(tab.page.get_by_text("is no backup")).to_be_visible()
 
 
-async def test_it_says_when_deleting_begins_if_there_are_old_points(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_it_says_when_deleting_begins_if_there_are_old_points(shared, browser, client):
     old = {"category": "measured", "variable": "air_temperature", "is_manual": False}
 
-    async def answer(route: Route) -> None:
+    async def answer(route):
         await route.fulfill(json={"rows": [{"id": "old", "key": [], "value": old}]})
 
     await client.until(lambda: client.get("node/retention"), lambda nodes: nodes["retention"]["begins_at"])

@@ -1,34 +1,26 @@
 """The views Devices and Data in a real browser: faults, calibrations, exports, and a reader."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.async_api import expect
 
 from support.browser import needs_browser, opened
 
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, Locator, Page, Route
-
-    from support.program import Program
-
 pytestmark = [needs_browser, pytest.mark.timeout(180)]
 
 
-def view(growd: Program, name: str) -> str:
+def view(growd, name):
     return f"{growd.address}/_svc/#environment_1/{name}"
 
 
-def card(page: Page, device: str) -> Locator:
+def card(page, device):
     """The card of a device. It is open after a click on its name."""
     return page.locator("details.device", has=page.get_by_role("heading", name=device))
 
 
-async def test_a_fault_is_injected_seen_at_its_device_and_cleared(growd: Program, browser: Browser) -> None:
+async def test_a_fault_is_injected_seen_at_its_device_and_cleared(growd, browser):
     async with opened(browser, view(growd, "devices")) as tab:
         page = tab.page
         lux = card(page, "bh1750_1")
@@ -44,8 +36,8 @@ async def test_a_fault_is_injected_seen_at_its_device_and_cleared(growd: Program
         await expect(page.get_by_label("Amount (counts)")).to_be_visible()
 
 
-async def test_the_life_of_a_relay_that_is_left_is_shown(growd: Program, browser: Browser) -> None:
-    async def worn(route: Route) -> None:
+async def test_the_life_of_a_relay_that_is_left_is_shown(growd, browser):
+    async def worn(route):
         answer = await route.fetch()
         body = await answer.json()
         for each in body["status"]["outputs"]:
@@ -65,9 +57,7 @@ async def test_the_life_of_a_relay_that_is_left_is_shown(growd: Program, browser
         await page.unroute_all(behavior="ignoreErrors")
 
 
-async def test_the_calibration_of_the_lamp_survives_a_reload_and_can_be_aborted(
-    growd: Program, browser: Browser
-) -> None:
+async def test_the_calibration_of_the_lamp_survives_a_reload_and_can_be_aborted(growd, browser):
     async with opened(browser, view(growd, "devices")) as tab:
         page = tab.page
         await expect(card(page, "bh1750_1")).to_contain_text("lx")
@@ -83,9 +73,7 @@ async def test_the_calibration_of_the_lamp_survives_a_reload_and_can_be_aborted(
         await expect(card(page, "light")).to_contain_text("it was stopped by 127.0.0.1; nothing has changed")
 
 
-async def test_a_sensor_is_calibrated_when_growd_says_that_the_air_is_steady(
-    growd: Program, browser: Browser
-) -> None:
+async def test_a_sensor_is_calibrated_when_growd_says_that_the_air_is_steady(growd, browser):
     node = "**/node/environment_1/samplers/scd30_1"
     async with opened(browser, view(growd, "devices")) as tab:
         page = tab.page
@@ -94,7 +82,7 @@ async def test_a_sensor_is_calibrated_when_growd_says_that_the_air_is_steady(
         await expect(card(page, "scd30_1")).to_contain_text("must measure for 120 s without a gap")
         await expect(calibrate).to_be_disabled()
 
-        async def steady(route: Route) -> None:
+        async def steady(route):
             answer = await route.fetch()
             body = await answer.json()
             body["calibrations"][0] |= {"reason": "", "reading": 433.2}
@@ -114,7 +102,7 @@ async def test_a_sensor_is_calibrated_when_growd_says_that_the_air_is_steady(
         await page.unroute_all(behavior="ignoreErrors")
 
 
-async def test_the_exports_are_links_that_work(growd: Program, browser: Browser) -> None:
+async def test_the_exports_are_links_that_work(growd, browser):
     async with opened(browser, view(growd, "data")) as tab:
         page = tab.page
         await expect(page.get_by_role("heading", name="Database")).to_be_visible()
@@ -128,18 +116,18 @@ async def test_the_exports_are_links_that_work(growd: Program, browser: Browser)
         assert "demo_day" in {row["id"] for row in (await answer.json())["rows"]}
 
 
-async def test_a_full_or_failing_store_is_shown_with_what_helps(growd: Program, browser: Browser) -> None:
-    async def failing(route: Route) -> None:
+async def test_a_full_or_failing_store_is_shown_with_what_helps(growd, browser):
+    async def failing(route):
         answer = await route.fetch()
         body = await answer.json()
-        status: dict[str, Any] = body["status"]
+        status = body["status"]
         status["store"] |= {"rejected": 3, "waiting": 12345, "shipping": "Connection refused", "since": 1.0}
         status["database"] |= {"reachable": False, "reason": "it does not answer"}
         await route.fulfill(response=answer, json=body)
 
     rejected = {"point": {"_id": "a", "environment": "e", "variable": "v", "value": 7}, "reason": "no such"}
 
-    async def listed(route: Route) -> None:
+    async def listed(route):
         results = [{**rejected, "rejected_at": 1e9}]
         await route.fulfill(body=json.dumps({"success": True, "message": "", "results": results}))
 
@@ -156,7 +144,7 @@ async def test_a_full_or_failing_store_is_shown_with_what_helps(growd: Program, 
         await page.unroute_all(behavior="ignoreErrors")
 
 
-async def test_a_reader_sees_devices_and_data_without_buttons(growd: Program, browser: Browser) -> None:
+async def test_a_reader_sees_devices_and_data_without_buttons(growd, browser):
     async with opened(browser, growd.address) as tab:
         page = tab.page
         reader = json.dumps({"access": "couchdb", "user": "eva", "role": "reader"})

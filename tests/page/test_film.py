@@ -1,9 +1,5 @@
 """The photos of a camera on the first view, and beside the charts."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import aiohttp
 import pytest
 import pytest_asyncio
@@ -14,14 +10,6 @@ from support.browser import DESK, PHONE, opened
 from support.page import address, in_browser
 from support.program import started
 from support.waiting import until_found
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from playwright.async_api import Browser, Page
-
-    from support.program import Program
 
 pytestmark = in_browser
 
@@ -36,14 +24,14 @@ FEW = 3
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def seeing(tmp_path: Path) -> AsyncIterator[Program]:
+async def seeing(tmp_path):
     """A growd whose camera has taken a few photos."""
     config = tmp_path / "growd.toml"
     config.write_text(profile_path("sim").read_text(encoding="utf-8") + CAMERA, encoding="utf-8")
     async with started(tmp_path / "data", "--config", str(config), "--speed", "30") as program:
         async with aiohttp.ClientSession() as session:
 
-            async def are_taken() -> bool:
+            async def are_taken():
                 async with session.get(f"{program.api}/photos/environment_1") as answer:
                     return len((await answer.json())["photos"]) >= FEW
 
@@ -51,7 +39,7 @@ async def seeing(tmp_path: Path) -> AsyncIterator[Program]:
         yield program
 
 
-async def is_drawn(page: Page, name: str) -> None:
+async def is_drawn(page, name):
     """Wait until a picture has arrived."""
     picture = page.get_by_role("img", name=name)
     await expect(picture).to_be_visible()
@@ -62,9 +50,7 @@ async def is_drawn(page: Page, name: str) -> None:
 @pytest.mark.parametrize(
     "viewport", [PHONE, DESK, {"width": 1920, "height": 1080}], ids=["phone", "desk", "wide"]
 )
-async def test_the_newest_photo_is_on_the_first_view_and_leads_to_the_film(
-    seeing: Program, browser: Browser, viewport
-) -> None:
+async def test_the_newest_photo_is_on_the_first_view_and_leads_to_the_film(seeing, browser, viewport):
     async with opened(browser, address(seeing), viewport=viewport) as tab:
         await is_drawn(tab.page, "Photo of")
         photo = tab.page.get_by_role("link", name="Photo of")
@@ -74,9 +60,7 @@ async def test_the_newest_photo_is_on_the_first_view_and_leads_to_the_film(
         await is_drawn(tab.page, "Photo of")
 
 
-async def test_a_slider_shows_each_photo_and_the_values_of_its_time(
-    seeing: Program, browser: Browser
-) -> None:
+async def test_a_slider_shows_each_photo_and_the_values_of_its_time(seeing, browser):
     async with opened(browser, address(seeing, "charts", "range=hour"), viewport=DESK) as tab:
         film = tab.page.get_by_role("region", name="Photos")
         slider = film.get_by_role("slider")
@@ -93,7 +77,7 @@ async def test_a_slider_shows_each_photo_and_the_values_of_its_time(
         await expect(number).to_contain_text(time)
 
 
-async def test_the_photos_are_played_to_the_last(seeing: Program, browser: Browser) -> None:
+async def test_the_photos_are_played_to_the_last(seeing, browser):
     async with opened(browser, address(seeing, "charts", "range=hour"), viewport=DESK) as tab:
         film = tab.page.get_by_role("region", name="Photos")
         await film.get_by_role("button", name="Play").click()
@@ -104,13 +88,13 @@ async def test_the_photos_are_played_to_the_last(seeing: Program, browser: Brows
         assert int(count) - int(shown) <= 2  # taken meanwhile
 
 
-async def test_without_a_camera_there_is_no_photo(shared: Program, browser: Browser) -> None:
+async def test_without_a_camera_there_is_no_photo(shared, browser):
     async with opened(browser, address(shared, "charts"), viewport=DESK) as tab:
         await expect(tab.page.locator(".moment")).not_to_be_empty()
         await expect(tab.page.get_by_role("region", name="Photos")).to_have_count(0)
 
 
-async def test_a_camera_is_a_device_that_takes_a_photo_when_asked(seeing: Program, browser: Browser) -> None:
+async def test_a_camera_is_a_device_that_takes_a_photo_when_asked(seeing, browser):
     async with opened(browser, address(seeing, "devices"), viewport=DESK) as tab:
         card = tab.page.locator("details.device").filter(has_text="Camera")
         await expect(card).to_contain_text("ok")

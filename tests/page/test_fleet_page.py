@@ -1,14 +1,11 @@
 """The page of a fleet, in a browser, from a receiver in front of a real CouchDB."""
 
-from __future__ import annotations
-
 import json
 import re
 import secrets
 import time
 from base64 import b64encode
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import msgspec
@@ -27,13 +24,8 @@ from growd_cloud.devices import (
 )
 from growd_cloud.devices import device_document_id as document_id
 from support.browser import DESK, PHONE, opened
-from support.cloud import Cloud, needs_cloud, running_cloud
+from support.cloud import needs_cloud, running_cloud
 from support.page import in_browser
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from playwright.async_api import Browser, Locator, Page
 
 pytestmark = [*in_browser, needs_cloud]
 
@@ -42,9 +34,7 @@ PASSWORD = "pässword: 7"
 NO_CO2 = "environment_1/scd30_1: the sensor does not answer"
 
 
-def device(
-    number: int, name: str, *alerts: ReportedAlert, ago: float = 20.0, group: str = ""
-) -> DeviceDocument:
+def device(number, name, *alerts, ago=20.0, group=""):
     """A device whose report came `ago` seconds before now; 0: none has come."""
     now = time.time()
     values = {
@@ -79,7 +69,7 @@ def device(
     )  # fmt: skip
 
 
-def some_devices() -> list[DeviceDocument]:
+def some_devices():
     failure = ReportedAlert("critical", NO_CO2, time.time() - 600)
     strange = [ReportedAlert("warning", f"strange {since}", since) for since in (0.0, 1.0, 2.5e11)]
     return [
@@ -92,7 +82,7 @@ def some_devices() -> list[DeviceDocument]:
 
 
 @asynccontextmanager
-async def fleet() -> AsyncIterator[Cloud]:
+async def fleet():
     async with running_cloud() as cloud:
         for each in some_devices():
             await cloud.couch.put(cloud.names.devices, msgspec.to_builtins(each))
@@ -100,21 +90,21 @@ async def fleet() -> AsyncIterator[Cloud]:
         yield cloud
 
 
-async def log_in(page: Page, password: str = PASSWORD) -> None:
+async def log_in(page, password=PASSWORD):
     await page.get_by_label("User").fill(READER)
     await page.get_by_label("Password").fill(password)
     await page.keyboard.press("Enter")
 
 
-def card(page: Page, name: str) -> Locator:
+def card(page, name):
     return page.get_by_role("article", name=name)
 
 
-async def names(page: Page) -> list[str]:
+async def names(page):
     return [await each.inner_text() for each in await page.get_by_role("article").locator("h2").all()]
 
 
-async def test_a_reader_sees_all_devices_those_with_problems_first(browser: Browser) -> None:
+async def test_a_reader_sees_all_devices_those_with_problems_first(browser):
     async with fleet() as cloud, opened(browser, cloud.url) as tab:
         page = tab.page
         await log_in(page, "wrong")
@@ -160,7 +150,7 @@ async def test_a_reader_sees_all_devices_those_with_problems_first(browser: Brow
         await expect(page.get_by_role("article")).to_have_count(0)
 
 
-async def test_what_a_device_reports_takes_little_room(browser: Browser) -> None:
+async def test_what_a_device_reports_takes_little_room(browser):
     alerts = [ReportedAlert("warning", f"alert {n} {'x' * 900}", 0.0) for n in range(200)]
     oak = device(6, "Oak", *alerts)
     assert oak.report is not None
@@ -179,7 +169,7 @@ async def test_what_a_device_reports_takes_little_room(browser: Browser) -> None
         await expect(found.get_by_role("link")).to_have_count(0)
 
 
-async def test_filters(browser: Browser) -> None:
+async def test_filters(browser):
     address = "http://fleet.localhost"  # of this machine, and no loopback address to the page
     async with fleet() as cloud, opened(browser, f"{address}:{URL(cloud.url).port}", viewport=DESK) as tab:
         page = tab.page
@@ -203,7 +193,7 @@ async def test_filters(browser: Browser) -> None:
         await expect(page.get_by_text("No device matches.")).to_be_visible()
 
 
-async def test_without_an_answer_all_values_are_old(browser: Browser) -> None:
+async def test_without_an_answer_all_values_are_old(browser):
     async with fleet() as cloud, opened(browser, cloud.url) as tab:
         page = tab.page
         await log_in(page)
@@ -222,7 +212,7 @@ async def test_without_an_answer_all_values_are_old(browser: Browser) -> None:
         await expect(page.get_by_role("alert")).to_have_count(0)
 
 
-async def test_a_login_that_has_ended_is_asked_for_again(browser: Browser) -> None:
+async def test_a_login_that_has_ended_is_asked_for_again(browser):
     async with fleet() as cloud, opened(browser, cloud.url) as tab:
         page = tab.page
         await log_in(page)
@@ -235,7 +225,7 @@ async def test_a_login_that_has_ended_is_asked_for_again(browser: Browser) -> No
         assert await page.evaluate("sessionStorage.length") == 0
 
 
-async def test_a_thousand_devices_make_a_small_page(browser: Browser) -> None:
+async def test_a_thousand_devices_make_a_small_page(browser):
     devices = [device(number, f"Chamber {number}") for number in range(1_000)]
     rows = json.loads(msgspec.json.encode([fleet_row(each, time.time()) for each in devices]))
     async with fleet() as cloud, opened(browser, cloud.url) as tab:
@@ -254,7 +244,7 @@ async def test_a_thousand_devices_make_a_small_page(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_axe_finds_nothing(browser: Browser, theme: Any) -> None:
+async def test_axe_finds_nothing(browser, theme):
     async with fleet() as cloud:
         for width in (PHONE, DESK):
             async with opened(browser, cloud.url, viewport=width, color_scheme=theme) as tab:
@@ -269,7 +259,7 @@ async def test_axe_finds_nothing(browser: Browser, theme: Any) -> None:
                 assert found == []
 
 
-async def test_browsers_get_the_page_with_its_policy_and_programs_a_greeting(browser: Browser) -> None:
+async def test_browsers_get_the_page_with_its_policy_and_programs_a_greeting(browser):
     assert browser.is_connected()
     async with fleet() as cloud, aiohttp.ClientSession() as session:
         async with session.get(cloud.url, headers={"Accept": "text/html"}) as answer:

@@ -1,9 +1,6 @@
 """The frame of the page: the way to it, the navigation, and that each view fits and has all texts."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from playwright.async_api import expect
@@ -11,13 +8,6 @@ from playwright.async_api import expect
 from support.browser import DESK, PHONE, opened
 from support.page import VIEWS, address, card, connected, in_browser
 from support.program import started
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from playwright.async_api import Browser
-
-    from support.program import Program
 
 pytestmark = in_browser
 
@@ -27,13 +17,13 @@ MISSING_TEXT = re.compile(
 )
 
 
-async def test_the_address_of_growd_leads_to_the_page(shared: Program, browser: Browser) -> None:
+async def test_the_address_of_growd_leads_to_the_page(shared, browser):
     async with opened(browser, shared.address) as tab:
         await expect(tab.page.get_by_role("heading", name="growd")).to_be_visible()
         assert tab.page.url.startswith(f"{shared.address}/_svc/")
 
 
-async def test_another_name_of_growds_part(tmp_path: Path, browser: Browser) -> None:
+async def test_another_name_of_growds_part(tmp_path, browser):
     async with (
         started(tmp_path, "--profile", "sim", "--set", "http.name=grow") as program,
         opened(browser, program.address) as tab,
@@ -44,7 +34,7 @@ async def test_another_name_of_growds_part(tmp_path: Path, browser: Browser) -> 
 
 @pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
 @pytest.mark.parametrize("locale", ["en-GB", "de-DE"])
-async def test_each_view_fits_and_has_all_texts(shared: Program, browser: Browser, viewport, locale) -> None:
+async def test_each_view_fits_and_has_all_texts(shared, browser, viewport, locale):
     async with opened(browser, shared.address, viewport=viewport, locale=locale) as tab:
         await connected(tab.page)
         for view, german in zip(VIEWS, GERMAN, strict=True):
@@ -61,7 +51,7 @@ async def test_each_view_fits_and_has_all_texts(shared: Program, browser: Browse
             assert wide <= 0, f"{name} is {wide} px wider than the screen"
 
 
-async def test_the_whole_navigation_with_the_keyboard(shared: Program, browser: Browser) -> None:
+async def test_the_whole_navigation_with_the_keyboard(shared, browser):
     async with opened(browser, shared.address, viewport=DESK) as tab:
         await connected(tab.page)
         await tab.page.keyboard.press("Tab")
@@ -74,9 +64,7 @@ async def test_the_whole_navigation_with_the_keyboard(shared: Program, browser: 
         await expect(tab.page.get_by_role("main", name="Devices")).to_be_focused()
 
 
-async def test_the_address_keeps_view_and_range_over_a_reload_and_back(
-    shared: Program, browser: Browser
-) -> None:
+async def test_the_address_keeps_view_and_range_over_a_reload_and_back(shared, browser):
     async with opened(browser, address(shared, "charts", "range=hour"), viewport=DESK) as tab:
         hour = tab.page.get_by_role("button", name="Hour", exact=True)
         await expect(hour).to_have_attribute("aria-pressed", "true")
@@ -88,7 +76,7 @@ async def test_the_address_keeps_view_and_range_over_a_reload_and_back(
         await expect(tab.page).to_have_title("Charts · growd")
 
 
-async def test_a_view_that_was_not_loaded_is_loaded_by_another_try(shared: Program, browser: Browser) -> None:
+async def test_a_view_that_was_not_loaded_is_loaded_by_another_try(shared, browser):
     async with opened(browser, "about:blank") as tab:
         await tab.page.route("**/main.rest.js", lambda route: route.abort())
         await tab.page.goto(address(shared))
@@ -104,9 +92,7 @@ async def test_a_view_that_was_not_loaded_is_loaded_by_another_try(shared: Progr
 
 
 @pytest.mark.parametrize("place", ["#%", "#environment_1/constructor", "#shelf_5/now"])
-async def test_an_address_that_means_nothing_leads_to_the_view_now(
-    shared: Program, browser: Browser, place
-) -> None:
+async def test_an_address_that_means_nothing_leads_to_the_view_now(shared, browser, place):
     async with opened(browser, f"{shared.address}/_svc/{place}") as tab:
         await expect(card(tab.page, "Light")).to_be_visible()
         await expect(tab.page.get_by_role("button", name="All safe")).to_be_visible()

@@ -1,9 +1,6 @@
 """All views in German: no English words, and no names that growd uses inside."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from playwright.async_api import expect
@@ -12,13 +9,6 @@ from growd.config.profiles import profile_path
 from support.browser import DESK, opened
 from support.page import PLACE, VIEWS, Client, address, connected, in_browser, sheet
 from support.program import started
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from playwright.async_api import Browser
-
-    from support.program import Program
 
 pytestmark = in_browser
 
@@ -53,16 +43,14 @@ SPOKEN = """() => {
 }"""
 
 
-async def test_no_view_has_english_words_or_internal_names(
-    shared: Program, browser: Browser, client: Client
-) -> None:
-    chambers: dict[str, Any] = await client.get("node/chambers")
+async def test_no_view_has_english_words_or_internal_names(shared, browser, client):
+    chambers = await client.get("node/chambers")
     variables = {each["variable"] for chamber in chambers["environments"] for each in chamber["variables"]}
     recipes = await client.get("/recipes/_all_docs?include_docs=true")
     given = {text for row in recipes["rows"] for text in row["doc"].values() if isinstance(text, str)}
     given |= {device["name"] for chamber in chambers["environments"] for device in chamber["devices"]}
     internal = {PLACE} | {name for name in variables if "_" in name}
-    bad: list[tuple[str, str]] = []
+    bad = []
     async with opened(browser, address(shared), locale="de-DE", viewport=DESK) as tab:
         page = tab.page
         await connected(page)
@@ -79,22 +67,20 @@ async def test_no_view_has_english_words_or_internal_names(
         assert bad == []
 
 
-async def test_a_fault_a_trip_and_a_hold_are_told_in_german(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_a_fault_a_trip_and_a_hold_are_told_in_german(shared, browser, client):
     """In all views also what growd says itself: events, reasons, problems with effects."""
     await client.publish("desired/light_illuminance", 5_000)
     await client.publish("desired/light_illuminance", None)
     await client.call("simulator/inject_fault", kind="absent", device="scd30")
     await client.call("hold/set")
     await client.call("hold/release")
-    bad: list[tuple[str, str]] = []
+    bad = []
     async with opened(browser, address(shared), locale="de-DE", viewport=DESK) as tab:
         page = tab.page
         strip = page.get_by_role("region", name="Gesamtzustand")
         await expect(strip).to_contain_text("Sensor für CO₂ antwortet nicht")
 
-        async def look(where: str) -> None:
+        async def look(where):
             await expect(page.get_by_text("Wird geladen")).to_have_count(0)
             bad.extend((where, text) for text in await page.evaluate(SPOKEN) if ENGLISH.search(text))
 
@@ -127,7 +113,7 @@ async def test_a_fault_a_trip_and_a_hold_are_told_in_german(
     assert bad == []
 
 
-async def test_tests_calibrations_and_alerts_are_told_in_german(tmp_path: Path, browser: Browser) -> None:
+async def test_tests_calibrations_and_alerts_are_told_in_german(tmp_path, browser):
     config = tmp_path / "growd.toml"
     alert = (
         '[[alert]]\nname = "warm"\nkind = "out_of_band"\nseverity = "critical"\n'
@@ -141,7 +127,7 @@ async def test_tests_calibrations_and_alerts_are_told_in_german(tmp_path: Path, 
     ):
         page, client = tab.page, Client(program, session)
 
-        async def begun_and_ended(begin: str, end: str = "") -> None:
+        async def begun_and_ended(begin, end=""):
             await client.call(f"{PLACE}/{begin}")
             if end:
                 await client.call(f"{PLACE}/{end}")

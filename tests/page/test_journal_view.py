@@ -1,37 +1,28 @@
 """The view Journal: entries with measurements and photos, and what they survive."""
 
-from __future__ import annotations
-
 import base64
 import re
-from typing import TYPE_CHECKING, Any, Final
 
 from playwright.async_api import expect
 
 from support.browser import DESK, opened
 from support.page import PLACE, address, connected, in_browser
 
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, Page, Route
-
-    from support.page import Client
-    from support.program import Program
-
 pytestmark = in_browser
 
-PHONE_S_PLACE: Final = b"52.5200N 13.4050E"
-MADE: Final = """async ([width, height]) => {
+PHONE_S_PLACE = b"52.5200N 13.4050E"
+MADE = """async ([width, height]) => {
   const canvas = Object.assign(document.createElement("canvas"), { width, height });
   canvas.getContext("2d").fillRect(0, 0, width / 2, height);
   return canvas.toDataURL("image/jpeg").split(",")[1];
 }"""
-SIZE: Final = """async (image) => {
+SIZE = """async (image) => {
   await image.decode();
   return [image.naturalWidth, image.naturalHeight];
 }"""
 
 
-async def photo(page: Page, width: int = 2_400, height: int = 1_200) -> Any:
+async def photo(page, width=2_400, height=1_200):
     """A photo as a phone makes it, with the place in its metadata."""
     jpeg = base64.b64decode(await page.evaluate(MADE, [width, height]))
     exif = b"Exif\0\0" + PHONE_S_PLACE
@@ -39,19 +30,17 @@ async def photo(page: Page, width: int = 2_400, height: int = 1_200) -> Any:
     return {"name": "IMG_1.jpg", "mimeType": "image/jpeg", "buffer": jpeg[:2] + segment + jpeg[2:]}
 
 
-async def entries(client: Client, text: str) -> list[dict[str, Any]]:
+async def entries(client, text):
     """The entries with this text."""
     found = await client.get(f"journal/{PLACE}?limit=1000")
     return [each for each in found["entries"] if each["text"] == text]
 
 
-async def save(page: Page) -> None:
+async def save(page):
     await page.get_by_role("button", name="Save").click()
 
 
-async def test_an_entry_has_a_note_measurements_and_photos(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_an_entry_has_a_note_measurements_and_photos(shared, browser, client):
     async with opened(browser, address(shared, "journal")) as tab:
         page = tab.page
         await page.get_by_label("Your name").fill("Ada")
@@ -89,9 +78,7 @@ async def test_an_entry_has_a_note_measurements_and_photos(
         await expect(item.get_by_text("waits for the database")).to_have_count(0)
 
 
-async def test_a_count_stays_as_it_is_typed_or_is_refused_with_the_reason(
-    shared: Program, browser: Browser
-) -> None:
+async def test_a_count_stays_as_it_is_typed_or_is_refused_with_the_reason(shared, browser):
     async with opened(browser, address(shared, "journal")) as tab:
         page = tab.page
         await page.get_by_role("combobox", name="Measurement").select_option("leaf_count")
@@ -107,7 +94,7 @@ async def test_a_count_stays_as_it_is_typed_or_is_refused_with_the_reason(
         await expect(page.get_by_role("button", name="Save")).to_be_enabled()
 
 
-async def test_the_text_of_an_entry_is_corrected(shared: Program, browser: Browser, client: Client) -> None:
+async def test_the_text_of_an_entry_is_corrected(shared, browser, client):
     async with opened(browser, address(shared, "journal")) as tab:
         page = tab.page
         await page.get_by_label("Note", exact=True).fill("tray 1 sown")
@@ -122,7 +109,7 @@ async def test_the_text_of_an_entry_is_corrected(shared: Program, browser: Brows
     assert [each["text"] for each in entry["earlier"]] == ["tray 1 sown"]
 
 
-async def test_a_photo_is_removed_by_the_second_press(shared: Program, browser: Browser) -> None:
+async def test_a_photo_is_removed_by_the_second_press(shared, browser):
     async with opened(browser, address(shared, "journal")) as tab:
         page = tab.page
         await page.locator("input[type=file]").first.set_input_files(await photo(page, 90, 60))
@@ -134,12 +121,10 @@ async def test_a_photo_is_removed_by_the_second_press(shared: Program, browser: 
         await expect(page.get_by_role("img", name="Photo 1")).to_have_count(0)
 
 
-async def test_an_entry_without_an_answer_is_sent_again_and_stored_once(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_an_entry_without_an_answer_is_sent_again_and_stored_once(shared, browser, client):
     calls = []
 
-    async def lose(route: Route) -> None:
+    async def lose(route):
         if route.request.method == "POST":
             calls.append(route)
             if len(calls) == 2:
@@ -164,7 +149,7 @@ async def test_an_entry_without_an_answer_is_sent_again_and_stored_once(
     assert len(calls) == 2
 
 
-async def test_what_is_typed_survives_a_reload(shared: Program, browser: Browser) -> None:
+async def test_what_is_typed_survives_a_reload(shared, browser):
     async with opened(browser, address(shared, "journal")) as tab:
         page = tab.page
         await page.get_by_label("Note", exact=True).fill("roots are white")
@@ -177,8 +162,8 @@ async def test_what_is_typed_survives_a_reload(shared: Program, browser: Browser
         await expect(page.get_by_label("pH", exact=True)).to_have_count(0)
 
 
-async def test_a_refused_entry_stays_in_its_fields(shared: Program, browser: Browser) -> None:
-    async def refuse(route: Route) -> None:
+async def test_a_refused_entry_stays_in_its_fields(shared, browser):
+    async def refuse(route):
         sentence = "it can't be written to the disk"
         await route.fulfill(status=503, json={"ERROR": sentence, "error": "not_kept", "reason": sentence})
 
@@ -193,9 +178,7 @@ async def test_a_refused_entry_stays_in_its_fields(shared: Program, browser: Bro
         await expect(page.get_by_text("Saved")).to_have_count(0)
 
 
-async def test_the_list_has_times_authors_and_a_search(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_the_list_has_times_authors_and_a_search(shared, browser, client):
     async with opened(browser, address(shared, "journal")) as tab:
         page = tab.page
         await page.get_by_label("Your name").fill("Ben")
@@ -215,9 +198,7 @@ async def test_the_list_has_times_authors_and_a_search(
         await expect(page.get_by_text("growd started")).to_have_count(0)
 
 
-async def test_photos_are_with_the_events_of_the_charts(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_photos_are_with_the_events_of_the_charts(shared, browser, client):
     async with opened(browser, address(shared, "journal"), viewport=DESK) as tab:
         page = tab.page
         await page.get_by_label("Note", exact=True).fill("leaf tips are brown")
@@ -230,8 +211,8 @@ async def test_photos_are_with_the_events_of_the_charts(
         await expect(page.get_by_role("img", name="Photo 1: leaf tips are brown")).to_be_visible()
 
 
-async def test_a_reader_sees_the_journal_without_its_fields(shared: Program, browser: Browser) -> None:
-    async def reader(route: Route) -> None:
+async def test_a_reader_sees_the_journal_without_its_fields(shared, browser):
+    async def reader(route):
         await route.fulfill(json={"access": "couchdb", "user": "ben", "role": "reader"})
 
     async with opened(browser, f"{shared.address}/_svc/") as tab:

@@ -1,9 +1,5 @@
 """The page with a login of the database's users, and with several environments."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from playwright.async_api import expect
 
 from support.browser import DESK, PHONE, opened
@@ -11,11 +7,6 @@ from support.guarded import ROLES, users_of
 from support.page import VIEWS, address, connected, in_browser
 from support.program import started
 from support.session_server import ADMIN, session_server
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from playwright.async_api import Browser, Page
 
 pytestmark = in_browser
 
@@ -36,13 +27,13 @@ bus = 3
 """
 
 
-async def log_in(page: Page, login: tuple[str, str]) -> None:
+async def log_in(page, login):
     await page.get_by_label("User").fill(login[0])
     await page.get_by_label("Password").fill(login[1])
     await page.get_by_role("button", name="Log in", exact=True).last.click()
 
 
-async def test_a_login_shows_the_chamber_and_a_role_its_controls(tmp_path: Path, browser: Browser) -> None:
+async def test_a_login_shows_the_chamber_and_a_role_its_controls(tmp_path, browser):
     options = ("--profile", "sim", "--speed", "10", "--set", "http.access=couchdb")
     async with session_server() as database:
         url = database.url.replace("://", f"://{ADMIN[0]}:{ADMIN[1]}@")
@@ -73,7 +64,7 @@ async def test_a_login_shows_the_chamber_and_a_role_its_controls(tmp_path: Path,
                 await expect(page.get_by_role("button", name="All safe")).to_be_visible()
 
 
-async def test_several_environments_beside_each_other(tmp_path: Path, browser: Browser) -> None:
+async def test_several_environments_beside_each_other(tmp_path, browser):
     config = tmp_path / "growd.toml"
     config.write_text(SHELVES)
     async with (

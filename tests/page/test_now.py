@@ -1,9 +1,6 @@
 """The first view: tiles with values and states, their sheets, outputs, and the recipe in a line."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
@@ -13,22 +10,15 @@ from support.browser import DESK, PHONE, opened
 from support.page import PLACE, SIMULATED, Client, address, card, connected, in_browser, sheet, sure, verdict
 from support.program import started
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from playwright.async_api import Browser
-
-    from support.program import Program
-
 pytestmark = in_browser
 
-LIGHT: Final = "light_illuminance"
-TALL_PHONE: Final = {"width": 390, "height": 844}
-EIGHT: Final = (
+LIGHT = "light_illuminance"
+TALL_PHONE = {"width": 390, "height": 844}
+EIGHT = (
     *("Air temperature", "Humidity", "CO₂", "Light"),
     *("pH", "Conductivity", "Water level", "Water temperature"),
 )
-SHIFTS: Final = """
+SHIFTS = """
 window.shifts = 0;
 new PerformanceObserver((list) => {
   for (const each of list.getEntries()) if (!each.hadRecentInput) window.shifts += each.value;
@@ -45,9 +35,7 @@ new PerformanceObserver((list) => {
     ],
     ids=["phone", "German", "American"],
 )
-async def test_each_value_has_a_tile_in_the_units_of_the_browser(
-    shared: Program, browser: Browser, look, names, value
-) -> None:
+async def test_each_value_has_a_tile_in_the_units_of_the_browser(shared, browser, look, names, value):
     async with opened(browser, address(shared), **look) as tab:
         await expect(card(tab.page, names[0]).get_by_text(re.compile(value))).to_be_visible()
         await expect(card(tab.page, names[1])).to_contain_text("µmol")
@@ -56,9 +44,7 @@ async def test_each_value_has_a_tile_in_the_units_of_the_browser(
         await expect(chips.get_by_text(re.compile("^(Fan|Lüfter)"))).to_have_count(1)
 
 
-async def test_all_values_of_a_climate_are_on_one_screen_and_stay_in_their_place(
-    tmp_path: Path, browser: Browser
-) -> None:
+async def test_all_values_of_a_climate_are_on_one_screen_and_stay_in_their_place(tmp_path, browser):
     async with started(tmp_path, "--profile", "climate") as program:
         for viewport in (TALL_PHONE, DESK):
             async with opened(browser, "about:blank", viewport=viewport) as tab:
@@ -79,9 +65,7 @@ async def test_all_values_of_a_climate_are_on_one_screen_and_stay_in_their_place
                 assert len(days) <= 2  # with values by hand, as soon as it is known that there are some
 
 
-async def test_a_set_point_is_set_and_released_in_the_sheet(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_a_set_point_is_set_and_released_in_the_sheet(shared, browser, client):
     async with opened(browser, address(shared, "now", f"of={LIGHT}")) as tab:
         light = tab.page.get_by_role("dialog", name="Light")
         field = light.get_by_label("Set point of Light")
@@ -114,9 +98,7 @@ async def test_a_set_point_is_set_and_released_in_the_sheet(
         await expect(tab.page).to_have_title(re.compile("Now · growd"))
 
 
-async def test_a_set_point_in_the_numbers_of_the_browser(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_a_set_point_in_the_numbers_of_the_browser(shared, browser, client):
     async with opened(browser, address(shared, "now", f"of={LIGHT}"), locale="de-DE") as tab:
         light = tab.page.get_by_role("dialog", name="Licht")
         await light.get_by_label("Sollwert für Licht").fill("1.234,5")
@@ -127,7 +109,7 @@ async def test_a_set_point_in_the_numbers_of_the_browser(
         await client.until(lambda: client.last(f"desired/{LIGHT}"), lambda value: value is None)
 
 
-async def test_an_output_is_switched_in_its_sheet(shared: Program, browser: Browser, client: Client) -> None:
+async def test_an_output_is_switched_in_its_sheet(shared, browser, client):
     async with opened(browser, address(shared)) as tab:
         await tab.page.get_by_role("button", name="Fan").click()
         fan = tab.page.get_by_role("dialog", name="Fan")
@@ -154,9 +136,7 @@ async def test_an_output_is_switched_in_its_sheet(shared: Program, browser: Brow
         assert await client.last("commanded/light_intensity_white") is None
 
 
-async def test_the_recipe_in_a_line_pauses_resumes_and_stops(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_the_recipe_in_a_line_pauses_resumes_and_stops(shared, browser, client):
     await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days", offset=3 * 86_400)
     async with opened(browser, address(shared), viewport=DESK) as tab:
         line = tab.page.get_by_role("region", name="Lettuce, 41 days by the clock")
@@ -179,9 +159,7 @@ async def test_the_recipe_in_a_line_pauses_resumes_and_stops(
         assert (await client.run())["state"] == "idle"
 
 
-async def test_a_sensor_that_dies_is_the_verdict_and_its_tile_has_no_value(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_a_sensor_that_dies_is_the_verdict_and_its_tile_has_no_value(shared, browser, client):
     async with opened(browser, address(shared)) as tab:
         light = card(tab.page, "Light")
         await client.publish(f"desired/{LIGHT}", 5000)
@@ -204,9 +182,7 @@ async def test_a_sensor_that_dies_is_the_verdict_and_its_tile_has_no_value(
         await client.publish(f"desired/{LIGHT}", None)
 
 
-async def test_a_calibration_that_drives_the_lamp_is_said_in_the_line_of_the_recipe(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_a_calibration_that_drives_the_lamp_is_said_in_the_line_of_the_recipe(shared, browser, client):
     async with opened(browser, address(shared)) as tab:
         await client.until(client.status, lambda now: all(each["state"] == "ok" for each in now["devices"]))
         await client.call(f"{PLACE}/controllers/{LIGHT}/calibrate_light")
@@ -215,9 +191,7 @@ async def test_a_calibration_that_drives_the_lamp_is_said_in_the_line_of_the_rec
         await expect(tab.page.get_by_text("No recipe runs.")).to_be_visible()
 
 
-async def test_the_age_of_a_lost_value_goes_on_while_another_view_is_shown(
-    tmp_path: Path, browser: Browser
-) -> None:
+async def test_the_age_of_a_lost_value_goes_on_while_another_view_is_shown(tmp_path, browser):
     async with (
         started(tmp_path, "--profile", "sim") as program,
         aiohttp.ClientSession() as session,
@@ -236,16 +210,14 @@ async def test_the_age_of_a_lost_value_goes_on_while_another_view_is_shown(
         assert before <= seconds_in(await tile.inner_text()) < before + 120
 
 
-def seconds_in(text: str) -> int:
+def seconds_in(text):
     """The age in the words of a tile."""
     found = re.search(r"(\d+) (s|min) ago", text)
     assert found is not None, text
     return int(found[1]) * (60 if found[2] == "min" else 1)
 
 
-async def test_a_stored_value_that_nothing_measures_now_is_shown_with_its_age_alone(
-    tmp_path: Path, browser: Browser
-) -> None:
+async def test_a_stored_value_that_nothing_measures_now_is_shown_with_its_age_alone(tmp_path, browser):
     async with started(tmp_path, *SIMULATED) as program, aiohttp.ClientSession() as session:
         await Client(program, session).publish("measured/water_potential_hydrogen", 6.1)
     async with started(tmp_path, *SIMULATED) as program, opened(browser, address(program)) as tab:
@@ -253,9 +225,7 @@ async def test_a_stored_value_that_nothing_measures_now_is_shown_with_its_age_al
         await expect(card(tab.page, "pH")).not_to_contain_text("by hand")  # or of a sensor that was removed
 
 
-async def test_tiles_are_ordered_hidden_and_pinned_with_the_keyboard_and_stay_so(
-    shared: Program, browser: Browser
-) -> None:
+async def test_tiles_are_ordered_hidden_and_pinned_with_the_keyboard_and_stay_so(shared, browser):
     async with opened(browser, address(shared)) as tab:
         page = tab.page
         await connected(page)

@@ -1,31 +1,22 @@
 """Numbers that a person types, and the trend of a value, as the page computes them in each locale."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.browser import needs_browser, opened
 from support.page import module
 
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, Page
-
-    from support.program import Program
-
 pytestmark = [needs_browser, pytest.mark.timeout(180)]
 
 
-async def computed(page: Page, name: str, function: str, *arguments: Any) -> list[Any]:
+async def computed(page, name, function, *arguments):
     """What a function of a module of the page returns for each argument."""
     script = f"""async ([name, values]) => {{
         const {{[name]: compute}} = await {module(name)};
         return values.map(value => compute(value));
     }}"""
-    found: list[Any] = await page.evaluate(script, [function, [*arguments]])
-    return found
+    return await page.evaluate(script, [function, [*arguments]])
 
 
 @pytest.mark.parametrize(
@@ -37,9 +28,7 @@ async def computed(page: Page, name: str, function: str, *arguments: Any) -> lis
         ("de-CH", {"1\u2019000": 1000, "1'000.5": 1000.5}),
     ],
 )
-async def test_a_number_is_read_as_the_locale_writes_it(
-    growd: Program, browser: Browser, locale: str, typed: dict[str, float]
-) -> None:
+async def test_a_number_is_read_as_the_locale_writes_it(growd, browser, locale, typed):
     async with opened(browser, f"{growd.address}/_svc/", locale=locale) as tab:
         assert await computed(tab.page, "lib/format.js", "parseNumber", *typed) == [*typed.values()]
         wrong = await computed(
@@ -48,9 +37,7 @@ async def test_a_number_is_read_as_the_locale_writes_it(
         assert all(math.isnan(value) for value in wrong)
 
 
-async def test_a_trend_is_the_rate_of_the_last_minute_and_only_beyond_the_noise(
-    growd: Program, browser: Browser
-) -> None:
+async def test_a_trend_is_the_rate_of_the_last_minute_and_only_beyond_the_noise(growd, browser):
     rising = [[5 * i, 20 + 0.1 * i] for i in range(20)]
     noisy = [[5 * i, 20 + 0.1 * (-1) ** i] for i in range(20)]
     turned = [[5 * i, 20 + 0.1 * min(i, 26 - i)] for i in range(16)]

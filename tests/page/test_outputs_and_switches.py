@@ -1,9 +1,6 @@
 """Outputs of each kind, switches and interlocks of a chamber with water, as the page shows them."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from playwright.async_api import expect
@@ -11,11 +8,6 @@ from playwright.async_api import expect
 from support.browser import DESK, opened
 from support.page import address, in_browser
 from support.program import started
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from playwright.async_api import Browser, Locator, Page
 
 pytestmark = [*in_browser, pytest.mark.browser]
 
@@ -79,13 +71,13 @@ below = 5
 """
 
 
-def card(page: Page, name: str) -> Locator:
+def card(page, name):
     """A card of a device."""
     heading = page.get_by_role("heading", name=name, exact=True)
     return page.locator("details.device").filter(has=heading)
 
 
-async def test_outputs_switches_and_interlocks_are_shown_in_words(tmp_path: Path, browser: Browser) -> None:
+async def test_outputs_switches_and_interlocks_are_shown_in_words(tmp_path, browser):
     config = tmp_path / "growd.toml"
     config.write_text(CONFIG)
     async with (

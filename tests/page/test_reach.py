@@ -1,22 +1,13 @@
 """The page with large text, with the keyboard, with a screen reader, and on a slow network."""
 
-from __future__ import annotations
-
 import asyncio
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from playwright.async_api import expect
 
 from support.browser import DESK, opened
 from support.page import PLACE, VIEWS, address, card, connected, in_browser
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, Route
-
-    from support.page import Client
-    from support.program import Program
 
 pytestmark = in_browser
 
@@ -26,7 +17,7 @@ FOCUSED = "document.activeElement.textContent.trim()"
 @pytest.mark.parametrize(
     ("width", "size"), [(360, "200%"), (320, "100%")], ids=["text of 200 %", "zoom of 400 %"]
 )
-async def test_nothing_leaves_a_narrow_screen(shared: Program, browser: Browser, width, size) -> None:
+async def test_nothing_leaves_a_narrow_screen(shared, browser, width, size):
     screen = {"width": width, "height": 800}
     async with opened(browser, "about:blank", viewport=screen, locale="de-DE") as tab:
         script = (
@@ -49,7 +40,7 @@ async def test_nothing_leaves_a_narrow_screen(shared: Program, browser: Browser,
             assert wide <= width, f"{view} is {wide} px wide"
 
 
-async def test_the_focus_stays_where_the_work_is(shared: Program, browser: Browser, client: Client) -> None:
+async def test_the_focus_stays_where_the_work_is(shared, browser, client):
     await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days")
     async with opened(browser, address(shared), viewport=DESK) as tab:
         page = tab.page
@@ -80,7 +71,7 @@ async def test_the_focus_stays_where_the_work_is(shared: Program, browser: Brows
         await expect(page.locator("main :focus, main:focus")).to_have_count(1)
 
 
-async def test_what_has_the_focus_is_never_behind_the_bars(shared: Program, browser: Browser) -> None:
+async def test_what_has_the_focus_is_never_behind_the_bars(shared, browser):
     async with opened(browser, address(shared)) as tab:
         await connected(tab.page)
         await tab.page.get_by_role("main").focus()
@@ -98,7 +89,7 @@ async def test_what_has_the_focus_is_never_behind_the_bars(shared: Program, brow
             assert seen, await tab.page.evaluate(FOCUSED)
 
 
-async def test_a_change_is_announced_once(shared: Program, browser: Browser, client: Client) -> None:
+async def test_a_change_is_announced_once(shared, browser, client):
     async with opened(browser, address(shared), viewport=DESK) as tab:
         await connected(tab.page)
         alert = tab.page.get_by_role("region", name="Problems").get_by_role("alert")
@@ -114,10 +105,10 @@ async def test_a_change_is_announced_once(shared: Program, browser: Browser, cli
         await expect(said).to_have_count(0)
 
 
-async def test_a_slow_network_is_no_alarm(shared: Program, browser: Browser) -> None:
+async def test_a_slow_network_is_no_alarm(shared, browser):
     is_open = asyncio.Event()
 
-    async def late(route: Route) -> None:
+    async def late(route):
         await is_open.wait()
         await route.continue_()
 
@@ -139,9 +130,7 @@ async def test_a_slow_network_is_no_alarm(shared: Program, browser: Browser) -> 
         assert after["y"] == before["y"]
 
 
-async def test_a_set_point_is_shown_as_it_was_typed(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_a_set_point_is_shown_as_it_was_typed(shared, browser, client):
     async with opened(browser, address(shared, "now", "of=air_carbon_dioxide")) as tab:
         field = tab.page.get_by_role("dialog").get_by_label("Set point of CO₂", exact=True)
         await field.fill("850.5")

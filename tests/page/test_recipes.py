@@ -1,11 +1,8 @@
 """The view of recipes: run, edit and change them as a grower does."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
@@ -15,58 +12,49 @@ from support.browser import DESK, needs_browser, opened
 from support.page import module
 from support.waiting import until_found
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from playwright.async_api import Browser, Page
-
-    from support.program import Program
-
 pytestmark = [needs_browser, pytest.mark.timeout(180)]
 
 LETTUCE = "recipes/lettuce_days"
 
 
-async def asked(growd: Program, method: str, path: str, body: Any = None) -> Any:
+async def asked(growd, method, path, body=None):
     """A request to growd or its database, as another client makes it."""
     url = f"{growd.address}/{path}"
     async with aiohttp.ClientSession() as session, session.request(method, url, json=body) as answer:
         return await answer.json()
 
 
-async def called(growd: Program, service: str, **arguments: Any) -> Any:
+async def called(growd, service, **arguments):
     return await asked(growd, "POST", f"_svc/api/0.0.1/service/environment_1/{service}", arguments)
 
 
-async def run_of(growd: Program) -> dict[str, Any]:
+async def run_of(growd):
     status = await asked(growd, "GET", "_svc/api/0.0.1/node/status")
-    run: dict[str, Any] = status["status"]["recipes"][0]
-    return run
+    return status["status"]["recipes"][0]
 
 
 @asynccontextmanager
-async def recipes(growd: Program, browser: Browser, query: str = "", **options: Any) -> AsyncIterator[Page]:
+async def recipes(growd, browser, query="", **options):
     await growd.until_there(LETTUCE)
     address = f"{growd.address}/_svc/#environment_1/recipes{query}"
     async with opened(browser, address, **{"viewport": DESK, **options}) as tab:
         yield tab.page
 
 
-async def press(page: Page, name: str) -> None:
+async def press(page, name):
     await page.get_by_role("button", name=name, exact=True).click()
 
 
-async def confirm(page: Page) -> None:
+async def confirm(page):
     await page.locator("dialog button.primary").click()
 
 
-async def as_json(page: Page) -> str:
+async def as_json(page):
     await press(page, "JSON")
     return await page.get_by_label("JSON").input_value()
 
 
-async def test_a_recipe_runs_pauses_skips_and_stops(growd: Program, browser: Browser) -> None:
+async def test_a_recipe_runs_pauses_skips_and_stops(growd, browser):
     async with recipes(growd, browser) as page:
         await page.get_by_role("link", name="Lettuce, 41 days by the clock").click()
         await page.get_by_text("Experiment", exact=True).click()
@@ -89,7 +77,7 @@ async def test_a_recipe_runs_pauses_skips_and_stops(growd: Program, browser: Bro
         await expect(page).to_have_url(re.compile(r"/charts\?range=any&start=\d+&end=\d+"))
 
 
-async def test_no_recipe_is_started_while_another_one_runs(growd: Program, browser: Browser) -> None:
+async def test_no_recipe_is_started_while_another_one_runs(growd, browser):
     async with recipes(growd, browser, "?recipe=demo_day") as page:
         await expect(page.get_by_role("button", name="Start", exact=True)).to_be_enabled()
         await called(growd, "start_recipe", recipe_id="lettuce_days")
@@ -97,7 +85,7 @@ async def test_no_recipe_is_started_while_another_one_runs(growd: Program, brows
         await expect(page.get_by_role("button", name="Start", exact=True)).to_be_disabled()
 
 
-async def test_a_start_waits_for_its_time_in_the_middle_of_a_recipe(growd: Program, browser: Browser) -> None:
+async def test_a_start_waits_for_its_time_in_the_middle_of_a_recipe(growd, browser):
     """The time of the chamber counts, not that of the browser."""
     zone = {"timezone_id": "Pacific/Kiritimati"}
     async with recipes(growd, browser, "?recipe=lettuce_days", **zone) as page:
@@ -122,7 +110,7 @@ async def test_a_start_waits_for_its_time_in_the_middle_of_a_recipe(growd: Progr
         await expect(page.get_by_text("No recipe is running")).to_be_visible()
 
 
-async def test_an_error_is_said_in_words_and_marked_in_its_field(growd: Program, browser: Browser) -> None:
+async def test_an_error_is_said_in_words_and_marked_in_its_field(growd, browser):
     async with recipes(growd, browser, "?edit=lettuce_days", locale="de-DE") as page:
         phase = page.get_by_role("group", name="Phase 1", exact=True)
         level = phase.get_by_label("Sollwert", exact=True).first
@@ -137,9 +125,7 @@ async def test_an_error_is_said_in_words_and_marked_in_its_field(growd: Program,
         assert '"value": 1.7' in await as_json(page)
 
 
-async def test_the_days_of_a_plan_are_reached_by_keyboard_and_by_a_tap(
-    growd: Program, browser: Browser
-) -> None:
+async def test_the_days_of_a_plan_are_reached_by_keyboard_and_by_a_tap(growd, browser):
     async with recipes(growd, browser, "?recipe=lettuce_days") as page:
         day = page.locator(".turn b")
         await expect(day).to_contain_text("Day 1 of 41")
@@ -154,7 +140,7 @@ async def test_the_days_of_a_plan_are_reached_by_keyboard_and_by_a_tap(
         await expect(row.first).to_be_visible()
 
 
-async def test_errors_stand_beside_their_lines_as_one_types(growd: Program, browser: Browser) -> None:
+async def test_errors_stand_beside_their_lines_as_one_types(growd, browser):
     async with recipes(growd, browser, "?edit=lettuce_days") as page:
         text = await as_json(page)
         lines = text.split("\n")
@@ -174,7 +160,7 @@ async def test_errors_stand_beside_their_lines_as_one_types(growd: Program, brow
         await expect(page.get_by_text(re.compile("^0 . 9,000 lx"))).to_be_visible()  # the plan beside it
 
 
-async def test_what_is_typed_survives_a_reload_and_a_conflict(growd: Program, browser: Browser) -> None:
+async def test_what_is_typed_survives_a_reload_and_a_conflict(growd, browser):
     async with recipes(growd, browser, "?edit=lettuce_days") as page:
         description = page.get_by_label("Description")
         await description.fill("mine")
@@ -196,7 +182,7 @@ async def test_what_is_typed_survives_a_reload_and_a_conflict(growd: Program, br
         assert (await asked(growd, "GET", LETTUCE))["description"] == "theirs"
 
 
-async def test_a_new_revision_takes_over_in_place(growd: Program, browser: Browser) -> None:
+async def test_a_new_revision_takes_over_in_place(growd, browser):
     await growd.until_there(LETTUCE)
     await called(growd, "start_recipe", recipe_id="lettuce_days", offset=20 * 86_400)
     async with recipes(growd, browser, "?edit=lettuce_days") as page:
@@ -227,9 +213,7 @@ async def test_a_new_revision_takes_over_in_place(growd: Program, browser: Brows
         await expect(page.get_by_text(re.compile("lettuce_days 2-.* took over"))).to_be_visible()
 
 
-async def test_a_recipe_is_made_copied_exported_imported_and_deleted(
-    growd: Program, browser: Browser, tmp_path: Path
-) -> None:
+async def test_a_recipe_is_made_copied_exported_imported_and_deleted(growd, browser, tmp_path):
     async with recipes(growd, browser) as page:
         await press(page, "New")
         await page.get_by_label("Id in the library").fill("basil")
@@ -258,7 +242,7 @@ async def test_a_recipe_is_made_copied_exported_imported_and_deleted(
         await page.locator("input[type=file]").set_input_files(file)
         await press(page, "Save")
 
-        async def kept() -> Any:  # the notice of the first time may still be there
+        async def kept():  # the notice of the first time may still be there
             found = await asked(growd, "GET", "recipes/basil")
             return found if "_id" in found else None
 
@@ -266,7 +250,7 @@ async def test_a_recipe_is_made_copied_exported_imported_and_deleted(
         assert {name: value for name, value in saved.items() if name != "_rev"} == written
 
 
-async def test_a_reader_sees_plan_and_library_without_controls(growd: Program, browser: Browser) -> None:
+async def test_a_reader_sees_plan_and_library_without_controls(growd, browser):
     await growd.until_there(LETTUCE)
     await called(growd, "start_recipe", recipe_id="lettuce_days")
     async with recipes(growd, browser) as page:
@@ -281,7 +265,7 @@ async def test_a_reader_sees_plan_and_library_without_controls(growd: Program, b
         await expect(page.get_by_role("button", name="Save", exact=True)).to_have_count(0)
 
 
-async def test_a_run_is_steered_while_the_database_is_away(growd: Program, browser: Browser) -> None:
+async def test_a_run_is_steered_while_the_database_is_away(growd, browser):
     await growd.until_there(LETTUCE)
     await called(growd, "start_recipe", recipe_id="lettuce_days")
     async with recipes(growd, browser) as page:
@@ -303,7 +287,7 @@ TEXTS = [
 ]  # fmt: skip
 
 
-async def test_json_is_read_as_the_browser_reads_it(growd: Program, browser: Browser) -> None:
+async def test_json_is_read_as_the_browser_reads_it(growd, browser):
     """A key that appears twice is an error here: the first value would be lost."""
     async with recipes(growd, browser) as page:
         found = await page.evaluate(
@@ -326,9 +310,9 @@ async def test_json_is_read_as_the_browser_reads_it(growd: Program, browser: Bro
         assert repeated == "SyntaxError"
 
 
-async def test_files_that_are_hostile_too_large_or_no_recipes(growd: Program, browser: Browser) -> None:
-    async def give(page: Page, name: str, text: str) -> None:
-        file: Any = {"name": name, "mimeType": "application/json", "buffer": text.encode()}
+async def test_files_that_are_hostile_too_large_or_no_recipes(growd, browser):
+    async def give(page, name, text):
+        file = {"name": name, "mimeType": "application/json", "buffer": text.encode()}
         await page.locator("input[type=file]").set_input_files(file)
 
     async with recipes(growd, browser) as page:
@@ -360,9 +344,7 @@ async def test_files_that_are_hostile_too_large_or_no_recipes(growd: Program, br
             await expect(page.get_by_role("button", name="Day", exact=True)).to_be_visible()
 
 
-async def test_a_draft_of_a_browser_that_keeps_nothing_is_still_edited(
-    growd: Program, browser: Browser
-) -> None:
+async def test_a_draft_of_a_browser_that_keeps_nothing_is_still_edited(growd, browser):
     async with recipes(growd, browser) as page:
         await page.add_init_script(
             "Object.defineProperty(window, 'localStorage', {get() { throw new Error('off'); }})"
@@ -375,7 +357,7 @@ async def test_a_draft_of_a_browser_that_keeps_nothing_is_still_edited(
         await expect(page.get_by_text("demo_day has been saved")).to_be_visible()
 
 
-async def test_a_version_of_a_recipe_in_conflict_is_kept(growd: Program, browser: Browser) -> None:
+async def test_a_version_of_a_recipe_in_conflict_is_kept(growd, browser):
     await growd.until_there(LETTUCE)
     versions = [
         {

@@ -1,9 +1,6 @@
 """The page docs/examples/roslib.html, in a browser, on a site of its own."""
 
-from __future__ import annotations
-
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
@@ -17,13 +14,6 @@ from support.checkout import ROOT
 from support.daemon import CO2, LIGHT, serving
 from support.page import in_browser
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from playwright.async_api import Browser, Page
-
-    from support.daemon import Daemon
-
 ROSLIB = ROOT / "page/node_modules/roslib-1/build/roslib.min.js"
 
 pytestmark = [
@@ -33,11 +23,11 @@ pytestmark = [
 
 
 @asynccontextmanager
-async def own_site(page: Page) -> AsyncIterator[tuple[str, dict[str, str]]]:
+async def own_site(page):
     """The origin of another web server, and its pages by path, with roslib beside them."""
-    pages: dict[str, str] = {}
+    pages = {}
 
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+    async def answer(request):
         return web.Response(text=pages[request.path], content_type="text/html")
 
     await page.route("**/roslib.min.js", lambda route: route.fulfill(path=ROSLIB))
@@ -45,13 +35,13 @@ async def own_site(page: Page) -> AsyncIterator[tuple[str, dict[str, str]]]:
         yield f"http://127.0.0.1:{server.port}", pages
 
 
-def example(daemon: Daemon) -> str:
+def example(daemon):
     """The page, with the address of this growd."""
     page = (ROOT / "docs/examples/roslib.html").read_text(encoding="utf-8")
     return page.replace("127.0.0.1:5984", f"127.0.0.1:{daemon.port}")
 
 
-async def test_the_example_of_the_documentation(browser: Browser) -> None:
+async def test_the_example_of_the_documentation(browser):
     async with opened(browser, "about:blank") as tab, own_site(tab.page) as (site, pages):
         async with serving(policy=Http(origins=(site,))) as daemon:
             daemon.sensor[CO2].publish(612.4)
@@ -62,7 +52,7 @@ async def test_the_example_of_the_documentation(browser: Browser) -> None:
         tab.errors.clear()  # of the connection that is tried again
 
 
-async def use(page: Page, daemon: Daemon) -> None:
+async def use(page, daemon):
     """Read and set on the example."""
     co2, said = page.locator("#co2"), page.locator("#said")
     await expect(co2).to_have_text("612 ppm")
@@ -87,7 +77,7 @@ async def use(page: Page, daemon: Daemon) -> None:
     await expect(said).to_have_text("data must be a number from 0 to 200000 lux, not -1")
 
 
-async def test_a_site_that_is_not_named_is_refused(browser: Browser) -> None:
+async def test_a_site_that_is_not_named_is_refused(browser):
     async with opened(browser, "about:blank") as tab, own_site(tab.page) as (site, pages):
         async with serving(policy=Http(origins=("*",))) as daemon:
             daemon.sensor[CO2].publish(612.4)

@@ -1,9 +1,6 @@
 """The runs of recipes: the list, one run with its figures and what people recorded, and two compared."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
 
 import pytest_asyncio
 from playwright.async_api import expect
@@ -11,23 +8,16 @@ from playwright.async_api import expect
 from support.browser import opened
 from support.page import PLACE, address, in_browser
 
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
-
-    from support.page import Client
-    from support.program import Program
-
 pytestmark = in_browser
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def runs(shared: Program, client: Client) -> list[dict[str, Any]]:
+async def runs(shared, client):
     """Two runs that have ended, with their figures; the newest first."""
     await shared.until_there("recipes/lettuce_days")
 
-    async def listed() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = (await client.get(f"runs/{PLACE}"))["runs"]
-        return found
+    async def listed():
+        return (await client.get(f"runs/{PLACE}"))["runs"]
 
     for number in range(len(await listed()), 2):
         await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days", by="Ada")
@@ -42,9 +32,7 @@ async def runs(shared: Program, client: Client) -> list[dict[str, Any]]:
     return found
 
 
-async def test_a_run_has_its_figures_notes_and_record(
-    shared: Program, browser: Browser, runs: list[dict[str, Any]]
-) -> None:
+async def test_a_run_has_its_figures_notes_and_record(shared, browser, runs):
     async with opened(browser, address(shared, "recipes")) as tab:
         page = tab.page
         await page.get_by_role("link", name=re.compile("lettuce_days stopped .* Ada")).first.click()
@@ -59,14 +47,12 @@ async def test_a_run_has_its_figures_notes_and_record(
         await expect(page).to_have_url(re.compile(rf"/charts\?range=any&start={first}&end=\d+"))
 
 
-async def test_figures_come_after_the_end_while_the_run_is_open(
-    shared: Program, browser: Browser, runs: list[dict[str, Any]]
-) -> None:
+async def test_figures_come_after_the_end_while_the_run_is_open(shared, browser, runs):
     async with opened(browser, "about:blank") as tab:
         page = tab.page
         await page.clock.install()
 
-        async def early(route: Any) -> None:
+        async def early(route):
             answer = await route.fetch()
             found = await answer.json()
             del found["run"]["figures"]
@@ -80,10 +66,8 @@ async def test_figures_come_after_the_end_while_the_run_is_open(
         await expect(page.get_by_role("row", name=re.compile("Humidity"))).to_be_visible()
 
 
-async def test_a_run_that_goes_on_leads_to_its_report(
-    shared: Program, browser: Browser, runs: list[dict[str, Any]]
-) -> None:
-    async def running(route: Any) -> None:
+async def test_a_run_that_goes_on_leads_to_its_report(shared, browser, runs):
+    async def running(route):
         answer = await route.fetch()
         found = await answer.json()
         del found["run"]["figures"]
@@ -98,15 +82,13 @@ async def test_a_run_that_goes_on_leads_to_its_report(
         await expect((await report.value).get_by_role("heading", level=1)).to_be_visible()
 
 
-async def test_a_run_that_does_not_exist(shared: Program, browser: Browser) -> None:
+async def test_a_run_that_does_not_exist(shared, browser):
     async with opened(browser, address(shared, "recipes", "run=none")) as tab:
         await expect(tab.page.get_by_role("main")).to_contain_text("none")
         await expect(tab.page.get_by_role("link", name="All recipes")).to_be_visible()
 
 
-async def test_a_report_and_a_comparison_open_in_a_new_tab(
-    shared: Program, browser: Browser, runs: list[dict[str, Any]]
-) -> None:
+async def test_a_report_and_a_comparison_open_in_a_new_tab(shared, browser, runs):
     async with opened(browser, address(shared, "recipes"), locale="de-DE") as tab:
         page = tab.page
         for run in runs:

@@ -1,9 +1,6 @@
 """The self-test of the outputs in the view Devices: its start, its progress, its results, and a stop."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from playwright.async_api import expect
@@ -12,22 +9,14 @@ from support.browser import DESK, opened
 from support.page import address, in_browser, sure
 from support.program import started
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from playwright.async_api import Browser, Locator, Page
-
-    from support.page import Client
-    from support.program import Program
-
 pytestmark = [*in_browser, pytest.mark.browser]
 
 
-def card(page: Page, heading: str) -> Locator:
+def card(page, heading):
     return page.locator("section").filter(has=page.get_by_role("heading", name=heading))
 
 
-async def test_outputs_are_tested_and_the_results_survive_a_reload(tmp_path: Path, browser: Browser) -> None:
+async def test_outputs_are_tested_and_the_results_survive_a_reload(tmp_path, browser):
     async with (
         started(tmp_path, "--profile", "sim", "--speed", "60") as program,
         opened(browser, address(program, "devices"), viewport=DESK) as tab,
@@ -45,9 +34,7 @@ async def test_outputs_are_tested_and_the_results_survive_a_reload(tmp_path: Pat
         await expect(lamp).to_contain_text("passed")
 
 
-async def test_it_can_be_stopped_and_is_shown_in_german(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_it_can_be_stopped_and_is_shown_in_german(shared, browser, client):
     async with opened(browser, address(shared, "devices"), viewport=DESK, locale="de-DE") as tab:
         test = card(tab.page, "Selbsttest der Ausgänge")
         await test.get_by_role("button", name="Ausgänge testen").click()

@@ -1,21 +1,13 @@
 """Settings of the browser, the app without growd, and the log, in a real browser."""
 
-from __future__ import annotations
-
 import re
 import signal
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from playwright.async_api import expect
 
 from support.browser import DESK, opened
 from support.page import address, connected, in_browser, module
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, Page, Route
-
-    from support.program import Program
 
 pytestmark = in_browser
 
@@ -31,19 +23,19 @@ RECORDS = [
 ]
 
 
-async def choose(page: Page, name: str, option: str) -> None:
+async def choose(page, name, option):
     """Choose a setting, with which the page is loaded again."""
     async with page.expect_navigation():
         await page.get_by_label(name).select_option(option)
     await connected(page)
 
 
-async def computed(page: Page, call: str) -> Any:
+async def computed(page, call):
     """A call of a function of lib/format.js."""
     return await page.evaluate(f"{module('lib/format.js')}.then((format) => format.{call})")
 
 
-async def test_language_units_and_colours_are_chosen_and_kept(shared: Program, browser: Browser) -> None:
+async def test_language_units_and_colours_are_chosen_and_kept(shared, browser):
     async with opened(browser, address(shared, "settings"), locale="en-US", color_scheme="light") as tab:
         page = tab.page
         await connected(page)
@@ -62,9 +54,7 @@ async def test_language_units_and_colours_are_chosen_and_kept(shared: Program, b
         await expect(page.get_by_role("link", name="Verlauf")).to_be_visible()
 
 
-async def test_without_growd_the_app_shows_the_last_state_with_its_age(
-    growd: Program, browser: Browser
-) -> None:
+async def test_without_growd_the_app_shows_the_last_state_with_its_age(growd, browser):
     async with aiohttp.ClientSession() as session, session.get(f"{growd.address}/_svc/worker.js") as answer:
         assert answer.headers["Content-Type"].startswith("text/javascript")
         assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
@@ -97,8 +87,8 @@ async def test_without_growd_the_app_shows_the_last_state_with_its_age(
         tab.errors.clear()
 
 
-async def test_the_log_by_device_and_for_a_report(shared: Program, browser: Browser) -> None:
-    async def answer(route: Route) -> None:
+async def test_the_log_by_device_and_for_a_report(shared, browser):
+    async def answer(route):
         await route.fulfill(json={"node_name": "log", "records": RECORDS})
 
     async with opened(browser, f"{shared.address}/_svc/", viewport=DESK) as tab:

@@ -1,9 +1,6 @@
 """An empty chamber: first steps, the documentation, and devices that are added, named and removed."""
 
-from __future__ import annotations
-
 import tomllib
-from typing import TYPE_CHECKING
 
 import pytest_asyncio
 from playwright.async_api import expect
@@ -13,14 +10,6 @@ from support.browser import opened
 from support.page import address, connected, in_browser
 from support.ports import held_port
 from support.program import started
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from playwright.async_api import Browser, Locator, Page
-
-    from support.program import Program
 
 pytestmark = in_browser
 
@@ -35,7 +24,7 @@ unconfigured = ["sht4x"]   # wired already
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def empty(tmp_path: Path) -> AsyncIterator[Program]:
+async def empty(tmp_path):
     """A chamber without any device, and one chip on its bus. It keeps its port when it starts again."""
     (tmp_path / "growd.toml").write_text(EMPTY)
     with held_port() as port:
@@ -44,18 +33,16 @@ async def empty(tmp_path: Path) -> AsyncIterator[Program]:
             yield program
 
 
-def sheet(page: Page) -> Locator:
+def sheet(page):
     return page.get_by_role("dialog", name="Add a device")
 
 
-async def test_a_sensor_is_added_in_six_clicks_and_renamed_and_removed(
-    empty: Program, browser: Browser, tmp_path: Path
-) -> None:
+async def test_a_sensor_is_added_in_six_clicks_and_renamed_and_removed(empty, browser, tmp_path):
     async with opened(browser, address(empty)) as tab:
         page, file = tab.page, tmp_path / "growd.toml"
         clicks = 0
 
-        async def click(target: Locator) -> None:
+        async def click(target):
             nonlocal clicks
             clicks += 1
             await target.click()
@@ -89,7 +76,7 @@ async def test_a_sensor_is_added_in_six_clicks_and_renamed_and_removed(
         assert tomllib.loads(file.read_text())["sensor"][0]["name"] == "top"
 
 
-async def test_an_output_is_tried_added_and_removed(empty: Program, browser: Browser, tmp_path: Path) -> None:
+async def test_an_output_is_tried_added_and_removed(empty, browser, tmp_path):
     async with opened(browser, address(empty, "devices"), locale="de-DE") as tab:
         page = tab.page
         await page.get_by_role("button", name="Gerät hinzufügen").click()
@@ -115,13 +102,13 @@ async def test_an_output_is_tried_added_and_removed(empty: Program, browser: Bro
         await expect(card).to_have_count(0)
 
 
-async def test_a_file_that_may_not_change_is_said_plainly(shared: Program, browser: Browser) -> None:
+async def test_a_file_that_may_not_change_is_said_plainly(shared, browser):
     async with opened(browser, address(shared, "devices")) as tab:
         await tab.page.get_by_role("button", name="Add a device").click()
         await expect(sheet(tab.page).get_by_role("alert")).to_contain_text("--config growd.toml")
 
 
-async def test_the_documentation_is_read_on_the_page(shared: Program, browser: Browser) -> None:
+async def test_the_documentation_is_read_on_the_page(shared, browser):
     async with opened(browser, address(shared, "devices")) as tab:
         page = tab.page
         await page.get_by_role("link", name="Documentation").click()

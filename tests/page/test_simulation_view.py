@@ -1,9 +1,5 @@
 """The simulation of a recipe in its view: the button, its progress, its report, a failure, and a stop."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 import pytest_asyncio
 from playwright.async_api import expect
@@ -11,14 +7,6 @@ from playwright.async_api import expect
 from support.browser import DESK, opened
 from support.page import address, in_browser
 from support.program import started
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from playwright.async_api import Browser, Locator, Page
-
-    from support.program import Program
 
 pytestmark = [*in_browser, pytest.mark.browser]
 
@@ -37,12 +25,12 @@ if sys.orig_argv[1:6] == ["-s", "-P", "-m", "growd_cli", "simulate"]:
 """
 
 
-def card_of(page: Page, heading: str) -> Locator:
+def card_of(page, heading):
     return page.locator("section").filter(has=page.get_by_role("heading", name=heading))
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def growd(tmp_path: Path) -> AsyncIterator[Program]:
+async def growd(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(STAND_IN)
     environment = {"PYTHONPATH": str(tmp_path)}
     async with started(tmp_path / "data", "--profile", "sim", environment=environment) as program:
@@ -50,7 +38,7 @@ async def growd(tmp_path: Path) -> AsyncIterator[Program]:
         yield program
 
 
-async def test_a_recipe_is_tried_in_the_simulation(growd: Program, browser: Browser) -> None:
+async def test_a_recipe_is_tried_in_the_simulation(growd, browser):
     there = address(growd, "recipes", "recipe=lettuce_days")
     async with opened(browser, there, viewport=DESK) as tab:
         card = card_of(tab.page, "Try it in the simulation")
@@ -74,7 +62,7 @@ async def test_a_recipe_is_tried_in_the_simulation(growd: Program, browser: Brow
         await expect(report.get_by_role("heading")).to_have_text("A season")
 
 
-async def test_another_tab_shows_it_in_german(growd: Program, browser: Browser) -> None:
+async def test_another_tab_shows_it_in_german(growd, browser):
     there = address(growd, "recipes", "recipe=lettuce_days")
     async with (
         opened(browser, there, viewport=DESK) as ours,

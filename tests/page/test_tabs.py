@@ -1,33 +1,21 @@
 """Many tabs of one browser, which shares six connections among them (HTTP/1.1)."""
 
-from __future__ import annotations
-
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Final
 
 from support.browser import opened
 from support.page import address, connected, in_browser
 
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, Page
-
-    from support.page import Client
-    from support.program import Program
-
 pytestmark = in_browser
 
-HIDE: Final = """(hidden) => {
+HIDE = """(hidden) => {
   Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
   document.dispatchEvent(new Event("visibilitychange"));
 }"""
 
 
-async def test_a_hidden_tab_gives_its_connection_back_and_takes_it_again(
-    shared: Program, browser: Browser, client: Client
-) -> None:
-    async def streams() -> int:
-        found: int = (await client.status())["http"]["streams"]
-        return found
+async def test_a_hidden_tab_gives_its_connection_back_and_takes_it_again(shared, browser, client):
+    async def streams():
+        return (await client.status())["http"]["streams"]
 
     async with opened(browser, address(shared)) as tab:
         await connected(tab.page)
@@ -39,9 +27,9 @@ async def test_a_hidden_tab_gives_its_connection_back_and_takes_it_again(
         await connected(tab.page)
 
 
-async def test_eight_tabs_of_which_one_is_seen_all_load(shared: Program, browser: Browser) -> None:
+async def test_eight_tabs_of_which_one_is_seen_all_load(shared, browser):
     async with opened(browser, address(shared)) as first, AsyncExitStack() as stack:
-        pages: list[Page] = [first.page]
+        pages = [first.page]
         for _ in range(7):
             await connected(pages[-1])
             await pages[-1].evaluate(HIDE, arg=True)

@@ -1,20 +1,11 @@
 """Two browsers at one growd: what one does appears in the other, and neither overwrites the other."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 from playwright.async_api import expect
 
 from support.browser import DESK, opened
 from support.page import PLACE, address, connected, in_browser, sure
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
-
-    from support.page import Client
-    from support.program import Program
 
 pytestmark = in_browser
 
@@ -33,7 +24,7 @@ DOCUMENT = {
 }
 
 
-async def test_a_set_point_of_one_client_appears_at_another(shared: Program, browser: Browser) -> None:
+async def test_a_set_point_of_one_client_appears_at_another(shared, browser):
     at = address(shared, "now", "of=light_illuminance")
     async with opened(browser, at) as one, opened(browser, at) as other:
         fields = [tab.page.get_by_role("dialog").get_by_label("Set point of Light") for tab in (one, other)]
@@ -45,9 +36,7 @@ async def test_a_set_point_of_one_client_appears_at_another(shared: Program, bro
         await expect(fields[0]).to_have_value("")
 
 
-async def test_what_another_client_sets_does_not_replace_what_one_types(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_what_another_client_sets_does_not_replace_what_one_types(shared, browser, client):
     async with opened(browser, address(shared, "now", "of=light_illuminance")) as tab:
         light = tab.page.get_by_role("dialog")
         field = light.get_by_label("Set point of Light")
@@ -60,9 +49,7 @@ async def test_what_another_client_sets_does_not_replace_what_one_types(
         await client.publish("desired/light_illuminance", None)
 
 
-async def test_a_recipe_started_by_one_is_paused_by_another(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_a_recipe_started_by_one_is_paused_by_another(shared, browser, client):
     await shared.until_there("recipes/demo_day")
     async with (
         opened(browser, address(shared, "recipes", "recipe=lettuce_days")) as one,
@@ -79,7 +66,7 @@ async def test_a_recipe_started_by_one_is_paused_by_another(
         await expect(one.page.get_by_role("heading", name="No recipe is running")).to_be_visible()
 
 
-async def test_two_who_edit_a_recipe_lose_nothing(shared: Program, browser: Browser, client: Client) -> None:
+async def test_two_who_edit_a_recipe_lose_nothing(shared, browser, client):
     await client.put(f"/recipes/{NAME}", DOCUMENT)
     at = address(shared, "recipes", f"edit={NAME}")
     async with opened(browser, at) as one, opened(browser, at, viewport=DESK) as other:
@@ -98,9 +85,7 @@ async def test_two_who_edit_a_recipe_lose_nothing(shared: Program, browser: Brow
         await expect(other.page.get_by_role("link", name=re.compile(f"{NAME}_2"))).to_have_count(0)
 
 
-async def test_a_note_of_one_client_appears_at_another(
-    shared: Program, browser: Browser, client: Client
-) -> None:
+async def test_a_note_of_one_client_appears_at_another(shared, browser, client):
     async with (
         opened(browser, address(shared, "journal")) as one,
         opened(browser, address(shared, "journal"), viewport=DESK, locale="de-DE") as other,

@@ -1,9 +1,6 @@
 """What is wrong: the verdict on each view, the sheet of problems, and the button that helps."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
@@ -12,13 +9,6 @@ from playwright.async_api import expect
 from support.browser import DESK, PHONE, opened
 from support.page import PLACE, VIEWS, Client, address, in_browser, verdict
 from support.program import started
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from playwright.async_api import Browser, Locator, Page
-
-    from support.program import Program
 
 pytestmark = in_browser
 
@@ -40,7 +30,7 @@ for_s = 0
 """
 
 
-async def problem(page: Page, text: str) -> Locator:
+async def problem(page, text):
     """A problem in the sheet of problems, which is opened."""
     await verdict(page).get_by_role("button", name=re.compile("^Show")).click()
     dialog = page.get_by_role("dialog", name="Problems")
@@ -48,9 +38,7 @@ async def problem(page: Page, text: str) -> Locator:
 
 
 @pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
-async def test_a_fault_is_on_each_view_and_leads_to_the_devices(
-    shared: Program, browser: Browser, client: Client, viewport
-) -> None:
+async def test_a_fault_is_on_each_view_and_leads_to_the_devices(shared, browser, client, viewport):
     await client.call("simulator/inject_fault", device="scd30", kind="absent")
     async with opened(browser, address(shared), viewport=viewport) as tab:
         for view in VIEWS:
@@ -67,7 +55,7 @@ async def test_a_fault_is_on_each_view_and_leads_to_the_devices(
         await expect(verdict(tab.page)).to_contain_text("All well")
 
 
-async def test_simulated_hardware_is_said_calmly(shared: Program, browser: Browser) -> None:
+async def test_simulated_hardware_is_said_calmly(shared, browser):
     async with opened(browser, address(shared)) as tab:
         await tab.page.get_by_role("banner").get_by_text(re.compile("^Simulated .10$")).click()
         note = tab.page.get_by_text("no sensor is read and no output is switched")
@@ -76,9 +64,7 @@ async def test_simulated_hardware_is_said_calmly(shared: Program, browser: Brows
         await expect(note).to_be_hidden()
 
 
-async def test_an_interlock_that_waits_for_a_reset_gets_one_after_a_question(
-    tmp_path: Path, browser: Browser
-) -> None:
+async def test_an_interlock_that_waits_for_a_reset_gets_one_after_a_question(tmp_path, browser):
     name = f"{PLACE}/interlocks/no_rise_after_dose"
     options = ["--set", "interlock.no_rise_open_s=30"]
     async with (
@@ -106,7 +92,7 @@ async def test_an_interlock_that_waits_for_a_reset_gets_one_after_a_question(
         assert not locks[name]["tripped"]
 
 
-async def test_an_alert_is_acknowledged(tmp_path: Path, browser: Browser) -> None:
+async def test_an_alert_is_acknowledged(tmp_path, browser):
     config = tmp_path / "growd.toml"
     config.write_text(ALERT)
     (tmp_path / "house").write_text("json://127.0.0.1:9/growd\n")

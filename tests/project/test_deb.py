@@ -1,7 +1,5 @@
 """The Debian package of tools/deb: its content, and its life on Debian 12 and 13."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

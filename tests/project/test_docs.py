@@ -1,7 +1,5 @@
 """The documentation: its links, its index, and the parts that must agree with the program."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -11,7 +9,6 @@ import subprocess
 import sys
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import pytest
@@ -27,10 +24,6 @@ from growd_hwsim.fault_kinds import KINDS
 from support.checkout import ROOT
 from support.program import PATIENCE_S
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-
 DOCS = ROOT / "docs"
 PAGES = sorted(
     chain(
@@ -39,18 +32,18 @@ PAGES = sorted(
 )
 
 
-def _prose(page: Path) -> str:
+def _prose(page):
     """The text of a page without its code blocks."""
     return re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
-def _anchors(page: Path) -> set[str]:
+def _anchors(page):
     """The anchors that GitHub makes of a page's headings."""
     headings = re.findall(r"^#+ (.+)$", _prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def _broken(page: Path) -> Iterator[str]:
+def _broken(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", _prose(page)):
         if re.match(r"\w+:", target):
             continue
@@ -69,7 +62,7 @@ def test_the_index_lists_every_page():
     assert {page.name for page in DOCS.glob("*.md")} - {"README.md"} == linked
 
 
-def test_every_example_of_a_configuration_is_valid(tmp_path: Path):
+def test_every_example_of_a_configuration_is_valid(tmp_path):
     file = tmp_path / "growd.toml"
     text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     for example in re.findall(r"^```toml\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
@@ -92,14 +85,14 @@ def test_every_command_in_the_documentation_exists():
     assert len(used) > 30
 
 
-def _exists(names: tuple[str, str]) -> bool:
+def _exists(names):
     command = growd.get_command(click.Context(growd), names[0])
     if isinstance(command, click.Group) and names[1]:
         command = command.get_command(click.Context(command), names[1])
     return command is not None
 
 
-def _commands(page: Path) -> Iterator[list[str]]:
+def _commands(page):
     """The words of each command in the blocks of a page, without `sudo` and settings of the environment."""
     blocks = "".join(
         re.findall(r"^ *```\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
@@ -122,7 +115,7 @@ def test_every_documented_command_has_its_program_and_its_options():
     assert missing == []
 
 
-def _faults(words: list[str]) -> Iterator[str]:
+def _faults(words):
     """What is missing of a command: files of the checkout, packages that a script of it needs, options."""
     first = words[0]
     own = [word for word in words[:2] if re.match(r"(\./|tools/|bench/)[\w./-]+$", word)]
@@ -137,14 +130,14 @@ def _faults(words: list[str]) -> Iterator[str]:
         yield from _unknown_options(growd, ["run", *words[1:]])
 
 
-def _needs_packages(text: str) -> bool:
+def _needs_packages(text):
     """Whether a Python program imports growd, or other packages, without a path of its own."""
     return bool(re.search(r"^(from|import) (growd|packaging|playwright)\b", text, re.MULTILINE)) and (
         'str(ROOT / "daemon")' not in text
     )
 
 
-def _unknown_options(command: click.Command, words: list[str]) -> Iterator[str]:
+def _unknown_options(command, words):
     """The options among `words`, the arguments of a command of growd, that it does not have."""
     known = {"--help", "-h", "--version"}
     while isinstance(command, click.Group):
@@ -161,7 +154,7 @@ def _unknown_options(command: click.Command, words: list[str]) -> Iterator[str]:
 
 
 @pytest.mark.long
-def test_growd_is_installed_as_the_page_about_the_raspberry_pi_says(tmp_path: Path):
+def test_growd_is_installed_as_the_page_about_the_raspberry_pi_says(tmp_path):
     """The commands as they are, with this checkout as the address; apt and root are left out."""
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         pytest.skip("this is no clone")
@@ -222,12 +215,12 @@ def test_the_table_of_variables_agrees_with_the_program():
     ],
     ids=["faults", "places of faults", "sensors", "recipe formats"],
 )
-def test_every_kind_is_documented(page: str, names: Collection[str]):
+def test_every_kind_is_documented(page, names):
     text = (DOCS / page).read_text(encoding="utf-8")
     assert [name for name in names if name not in text] == []
 
 
-def test_a_day_is_drawn_from_an_export(tmp_path: Path):
+def test_a_day_is_drawn_from_an_export(tmp_path):
     export, picture = tmp_path / "points.csv", tmp_path / "day.svg"
     rows = [
         "time,environment,category,variable,value,unit,is_manual",
@@ -263,9 +256,7 @@ LONG = (
     ],
     ids=["missing", "wide", "Parquet", "environment", "day", "date", "output"],
 )
-def test_a_day_that_cannot_be_drawn_is_refused_with_the_remedy(
-    tmp_path: Path, content: bytes | None, arguments: tuple[str, ...], message: str
-):
+def test_a_day_that_cannot_be_drawn_is_refused_with_the_remedy(tmp_path, content, arguments, message):
     if content is not None:
         (tmp_path / "points.csv").write_bytes(content)
     command = [sys.executable, ROOT / "tools" / "plot_day.py", "points.csv", "-o", "day.svg", *arguments]

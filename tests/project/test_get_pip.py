@@ -1,7 +1,5 @@
 """get_pip.py against a package index on a real socket."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import subprocess

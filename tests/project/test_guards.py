@@ -1,7 +1,5 @@
 """The checks around every test find what they should."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """tools/image on a small card image, whose dpkg and growd are shell scripts."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import lzma

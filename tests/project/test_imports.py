@@ -1,20 +1,14 @@
 """Commands start quickly, since they import only what they need."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from growd.config.profiles import profile_path
 from support.checkout import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MOST_MODULES = 220
 """Of the daemon, for the smallest chamber: each takes 30 kB and a millisecond of the start."""
@@ -58,7 +52,7 @@ UNNEEDED = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("module", UNNEEDED)
-def test_a_command_imports_nothing_unneeded(module: str):
+def test_a_command_imports_nothing_unneeded(module):
     program = f"import sys, json, {module}; print(json.dumps(list(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=50
@@ -67,7 +61,7 @@ def test_a_command_imports_nothing_unneeded(module: str):
 
 
 @pytest.mark.long
-def test_the_smallest_chamber_imports_little(tmp_path: Path):
+def test_the_smallest_chamber_imports_little(tmp_path):
     program = (
         "import json, os, signal, sys, growd_cli.run as run\n"
         "def greet(*_, **__):\n"

@@ -1,7 +1,5 @@
 """The lock files are complete, have no addresses, and match pyproject.toml."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

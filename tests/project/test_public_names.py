@@ -1,7 +1,5 @@
 """A public class name exists once in the whole project."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """A release: its files, twice the same bytes, and growd from its wheel. The documentation as a site."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """`./run`, `./test` and `.ci/run`, on a machine whose Python, pip, Node and npm are stand-ins."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,18 +1,12 @@
 """The suite ends, also where signals are ignored and when a test hangs."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.long
 
@@ -62,16 +56,14 @@ def test_leaves_a_variable():
 """
 
 
-def pytest_run(
-    *arguments: str, before: Callable[[], object] | None = None
-) -> subprocess.CompletedProcess[str]:
+def pytest_run(*arguments, before=None):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments]
     return subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=100, preexec_fn=before
     )
 
 
-def is_there(process: int) -> bool:
+def is_there(process):
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -79,7 +71,7 @@ def is_there(process: int) -> bool:
     return True
 
 
-def suite_run(folder: Path, tests: str, checks: str = "") -> subprocess.CompletedProcess[str]:
+def suite_run(folder, tests, checks=""):
     (folder / "test_it.py").write_text(tests)
     (folder / "conftest.py").write_text(
         f"import sys; sys.path[:0] = [{str(ROOT / 'tests')!r}]\nfrom tests.conftest import *\n{checks}"
@@ -87,7 +79,7 @@ def suite_run(folder: Path, tests: str, checks: str = "") -> subprocess.Complete
     return pytest_run(str(folder), "--rootdir", str(folder), "-c", str(ROOT / "pyproject.toml"))
 
 
-def test_tests_whose_processes_hang_end_and_leave_none(tmp_path: Path):
+def test_tests_whose_processes_hang_end_and_leave_none(tmp_path):
     ended = suite_run(tmp_path, HANGING)
     assert ended.returncode == 1, ended.stdout + ended.stderr
     started = [int(file.stem) for file in tmp_path.glob("*.started")]
@@ -95,19 +87,19 @@ def test_tests_whose_processes_hang_end_and_leave_none(tmp_path: Path):
     assert not any(map(is_there, started))
 
 
-def test_a_test_that_swallows_its_time_limit_ends_the_run_with_its_stack(tmp_path: Path):
+def test_a_test_that_swallows_its_time_limit_ends_the_run_with_its_stack(tmp_path):
     ended = suite_run(tmp_path, SWALLOWING, "import tests.conftest\ntests.conftest.OVERTIME_S = 1\n")
     assert ended.returncode == 1, ended.stdout
     assert "test_swallows_its_time_limit" in ended.stderr
 
 
-def test_a_test_that_leaves_the_environment_or_the_path_changed_fails(tmp_path: Path):
+def test_a_test_that_leaves_the_environment_or_the_path_changed_fails(tmp_path):
     ended = suite_run(tmp_path, SETTING)
     assert "2 errors" in ended.stdout
 
 
 def test_a_test_that_sends_a_signal_passes_where_it_is_ignored():
-    def ignore() -> None:
+    def ignore():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     name = "tests/project/test_scripts.py::test_ctrl_c_stops_the_installation_and_the_next_start_repeats_it"

@@ -1,7 +1,5 @@
 """Each locked package has a wheel for a Raspberry Pi with Python 3.11, 3.12 and 3.13."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

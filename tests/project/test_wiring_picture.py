@@ -1,7 +1,5 @@
 """docs/wiring.svg and the table of wires in docs/raspberry-pi.md."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib.machinery import SourceFileLoader

@@ -1,7 +1,5 @@
 """Checks of a Raspberry Pi, on folder trees as root sees them."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -38,11 +36,11 @@ port = "/dev/serial0"
 
 
 class SetByTheNetwork(ManualClock):
-    def __init__(self, *, is_set: bool = True) -> None:
+    def __init__(self, *, is_set=True):
         super().__init__()
         self._is_set = is_set
 
-    def is_synchronised(self) -> bool:
+    def is_synchronised(self):
         return self._is_set
 
 
@@ -299,10 +297,7 @@ def has_console(tree):
     [
         (lambda _: None, []),
         (has_console, [("failure", "/dev/serial0", "it is ttyS0, with the kernel's console on it")]),
-        (
-            lambda tree: tree.remove("dev/serial0"),
-            [("failure", "/dev/serial0", "there is no such port")],
-        ),
+        (lambda tree: tree.remove("dev/serial0"), [("failure", "/dev/serial0", "there is no such port")]),
         (
             lambda tree: tree.program(50, "gpsd -n", "/dev/ttyS0"),
             [("failure", "/dev/ttyS0", "gpsd -n has it open")],

@@ -6,8 +6,6 @@ in a file, and the next process continues there: no time passes between two proc
 skipped and all can be compared. The process stops at the `end` of its job, if there is one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import heapq
@@ -17,7 +15,6 @@ import os
 import sys
 from datetime import UTC
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -40,17 +37,17 @@ PROGRESS_S = 3_600.0
 class OwnPace(ManualClock):
     """A clock that jumps to the next sleeper when the loop is idle and no write is pending."""
 
-    def __init__(self, time: float, file: int, end: float) -> None:
+    def __init__(self, time, file, end):
         super().__init__(time)
         self._file = file
         self._end = end
         self.writing = 0
 
-    async def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds):
         await self._new_sleeper(seconds)
 
-    async def run(self, until: Any) -> None:
-        ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
+    async def run(self, until):
+        ready = asyncio.get_running_loop()._ready
         while not until():
             await asyncio.sleep(0)
             if ready:
@@ -63,15 +60,15 @@ class OwnPace(ManualClock):
                 os.pwrite(self._file, f"{self.time():.3f}".encode(), 0)
                 wake.set_result(None)
 
-    def _next(self) -> tuple[float, int, asyncio.Future[None]]:
+    def _next(self):
         due = heapq.heappop(self._sleepers)
         self._now = max(self._now, due[0])
         return due
 
 
-def counting(clock: OwnPace, write: Any) -> Any:
+def counting(clock, write):
     @functools.wraps(write)
-    async def counted(*arguments: Any) -> Any:
+    async def counted(*arguments):
         clock.writing += 1
         try:
             return await write(*arguments)
@@ -81,7 +78,7 @@ def counting(clock: OwnPace, write: Any) -> Any:
     return counted
 
 
-async def live(job: dict[str, Any]) -> None:
+async def live(job):
     """Run the recipe of the job to its end."""
     folder, recipe = Path(job["folder"]), job["recipe"]
     time = float((folder / "time").read_text() or BEGAN)
@@ -89,7 +86,7 @@ async def live(job: dict[str, Any]) -> None:
     clock = OwnPace(begin, os.open(folder / "time", os.O_WRONLY), job.get("end", math.inf))
     log = os.open(folder / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     local = await LocalStore.open(folder / "growd.sqlite3")
-    local.write = counting(clock, local.write)  # type: ignore[method-assign]
+    local.write = counting(clock, local.write)
     outbox = await Outbox.open(local, clock)
     bus = Bus(clock, Parameters())
     declare_environment(bus, "e", [])
@@ -116,8 +113,8 @@ async def live(job: dict[str, Any]) -> None:
     await local.close()
 
 
-def new_runner(bus: Bus, local: LocalStore, outbox: Outbox, recipe: dict[str, Any]) -> RecipeRunner:
-    async def fetch(_recipe_id: str) -> dict[str, Any]:
+def new_runner(bus, local, outbox, recipe):
+    async def fetch(_recipe_id):
         return recipe
 
     return RecipeRunner(
@@ -131,23 +128,23 @@ def new_runner(bus: Bus, local: LocalStore, outbox: Outbox, recipe: dict[str, An
     )
 
 
-async def outbox_starts(local: LocalStore) -> int:
+async def outbox_starts(local):
     """The number of documents of runs."""
     query = "SELECT count(*) FROM state WHERE key LIKE 'document of a run/%'"
     (count,) = await local.read(lambda file: file.execute(query).fetchone())
     return int(count)
 
 
-async def write_down(set_points: Any, log: int) -> None:
+async def write_down(set_points, log):
     """Each set point that differs from the previous one of its topic."""
-    last: dict[str, Any] = {}
+    last = {}
     async for message in set_points:
         if last.get(message.topic, ...) != message.value:
             last[message.topic] = message.value
             os.write(log, json.dumps([message.topic, message.time, message.value]).encode() + b"\n")
 
 
-def serve() -> None:
+def serve():
     """Fork a process for each job; print its id and how it ended."""
     for line in sys.stdin:
         process = os.fork()
@@ -159,7 +156,7 @@ def serve() -> None:
         report(status)
 
 
-def report(number: int) -> None:
+def report(number):
     sys.stdout.write(f"{number}\n")
     sys.stdout.flush()
 

@@ -1,7 +1,5 @@
 """Set points by hand: over restarts, and as overrides of a recipe."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """Another revision of a recipe takes over in a run."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import pairwise
 

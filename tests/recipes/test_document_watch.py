@@ -1,7 +1,5 @@
 """The revision of a running recipe beside the one in the database."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

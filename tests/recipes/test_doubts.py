@@ -1,7 +1,5 @@
 """Warnings on valid recipes that are probably mistakes."""
 
-from __future__ import annotations
-
 import pytest
 
 from growd.recipes.interpreter import check

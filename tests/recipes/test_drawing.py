@@ -1,7 +1,5 @@
 """The drawn plan, compared with the plan that runs."""
 
-from __future__ import annotations
-
 import json
 from bisect import bisect_right
 from datetime import datetime

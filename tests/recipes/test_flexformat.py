@@ -1,7 +1,5 @@
 """The format `flexformat`: findings, and the plan compared with an unrolled recipe."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest
@@ -108,11 +106,7 @@ SPAN = {"start_time": 0, "end_time": 24, "value": 20}
             f"/step/{AIR}/0/start_time",
             "a number, 0 or more, got -1",
         ),
-        (
-            {"step": {AIR: [SPAN | {"start_time": "0"}]}},
-            f"/step/{AIR}/0/start_time",
-            '0 or more, got "0"',
-        ),
+        ({"step": {AIR: [SPAN | {"start_time": "0"}]}}, f"/step/{AIR}/0/start_time", '0 or more, got "0"'),
         ({"step": {AIR: [SPAN | {"end_time": 0}]}}, f"/step/{AIR}/0/end_time", "above 0, got 0"),
         (
             {"step": {AIR: [SPAN | {"start_time": 25}]}},

@@ -1,7 +1,5 @@
 """Findings on any document: formats, limits, the reach of actuators, garbage."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

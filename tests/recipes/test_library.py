@@ -1,7 +1,5 @@
 """The services check_recipe and recipe_plan, as a page calls them."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

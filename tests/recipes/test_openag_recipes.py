@@ -1,7 +1,5 @@
 """Recipes of openag_brain: names, units and gaps."""
 
-from __future__ import annotations
-
 import pytest
 
 from growd.recipes.findings import errors

@@ -1,7 +1,5 @@
 """The format `phased`: findings, and the plan compared with a reference implementation."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

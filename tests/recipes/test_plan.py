@@ -1,7 +1,5 @@
 """Ways between set points, and values held from earlier phases."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

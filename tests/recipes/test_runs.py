@@ -1,7 +1,5 @@
 """Changes of a run, its record, and its position after a restart."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from datetime import UTC, datetime
@@ -580,11 +578,7 @@ HELD = {
             "time_units": "minutes",
             "daily": {LIGHT: [{"at": "06:00", "value": 8000}, {"at": "12:30", "value": 0}]},
         },
-        {
-            "duration": 12,
-            "time_units": "hours",
-            "course": {TEMPERATURE: [{"at": 0, "value": 20}]},
-        },
+        {"duration": 12, "time_units": "hours", "course": {TEMPERATURE: [{"at": 0, "value": 20}]}},
     ],
 }
 

@@ -1,7 +1,5 @@
 """The JSON Schemas, compared with growd's own checks."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The format `simple`: findings, and the plan compared with a reference implementation."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

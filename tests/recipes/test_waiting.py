@@ -1,7 +1,5 @@
 """Recipes that wait for the time of their start."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 

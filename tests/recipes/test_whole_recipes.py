@@ -1,7 +1,5 @@
 """A recipe of 41 days, undisturbed and with twenty kills."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math
@@ -52,10 +50,7 @@ WHOLE = {
             "time_units": "days",
             "daily": day(6_000, 800),
             "course": {
-                "air_temperature": [
-                    {"at": 0, "value": 24, "to_next": "ramp"},
-                    {"at": 14 / 2, "value": 21},
-                ]
+                "air_temperature": [{"at": 0, "value": 24, "to_next": "ramp"}, {"at": 14 / 2, "value": 21}]
             },
         },
         {

@@ -1,7 +1,5 @@
 """One moment has one number: times are whole microseconds, which everything behind the clocks keeps."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

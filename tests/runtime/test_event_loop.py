@@ -1,7 +1,5 @@
 """What the program does to the process before and after its event loop starts."""
 
-from __future__ import annotations
-
 import gc
 from pathlib import Path
 
@@ -9,7 +7,7 @@ from growd.runtime.event_loop import return_free_memory, run_on_loop
 
 
 def test_objects_from_before_the_loop_are_not_garbage_collected():
-    async def counted() -> tuple[int, int]:
+    async def counted():
         return gc.get_freeze_count(), len(gc.get_objects())
 
     try:
@@ -29,5 +27,5 @@ def test_memory_that_is_free_below_memory_in_use_is_returned():
     assert len(last) == 8_000
 
 
-def resident_pages() -> int:
+def resident_pages():
     return int(Path("/proc/self/statm").read_text().split()[1])

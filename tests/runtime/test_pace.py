@@ -1,26 +1,24 @@
 """Rests of tasks in the background: as long as their own work, bounded, and named while they wait."""
 
-from __future__ import annotations
-
 from growd.runtime.pauses import LONGEST_REST_S, Pace
 
 
 class Seconds:
     """A time that passes by work and by rests."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = 0.0
-        self.rests: list[float] = []
+        self.rests = []
 
-    def monotonic(self) -> float:
+    def monotonic(self):
         return self.now
 
-    async def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds):
         self.rests.append(seconds)
         self.now += seconds
 
 
-def paced(share: float = 1.0) -> tuple[Seconds, Pace]:
+def paced(share=1.0):
     seconds = Seconds()
     return seconds, Pace(share, monotonic=seconds.monotonic, sleep=seconds.sleep)
 

@@ -1,7 +1,5 @@
 """Sentences with a code are texts in JSON."""
 
-from __future__ import annotations
-
 import pytest
 
 from growd.runtime.sentence import Sentence, document, encode, plain

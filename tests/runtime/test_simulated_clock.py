@@ -1,13 +1,10 @@
 """Simulated time waits for all work that is due, and jumps when there is none."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import threading
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +13,6 @@ from growd.runtime.simulated_clock import STALE, SimulatedClock, moving
 from growd.runtime.worker import Worker
 from support.program import PATIENCE_S
 from support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
 
 BUSY_S = 0.05
 
@@ -31,14 +25,14 @@ async def clock():
 
 
 @asynccontextmanager
-async def workers(clock: SimulatedClock, *names: str) -> AsyncIterator[list[Worker]]:
+async def workers(clock, *names):
     made = [Worker(name, monotonic=clock.monotonic) for name in names]
     yield made
     for each in made:
         assert await each.close(PATIENCE_S)
 
 
-def busy(seconds: float = BUSY_S) -> None:
+def busy(seconds=BUSY_S):
     """Work that takes real time."""
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
@@ -46,9 +40,9 @@ def busy(seconds: float = BUSY_S) -> None:
 
 
 async def test_time_jumps_to_what_is_due_next_in_order(clock):
-    seen: list[tuple[str, float]] = []
+    seen = []
 
-    async def sleeper(name: str, *seconds: float) -> None:
+    async def sleeper(name, *seconds):
         for each in seconds:
             await clock.sleep(each)
             seen.append((name, clock.monotonic()))
@@ -63,27 +57,23 @@ async def test_time_jumps_to_what_is_due_next_in_order(clock):
 
 async def test_time_stands_still_while_the_loop_a_worker_or_an_executor_works(clock):
     async with workers(clock, "bus") as (worker,):
-        work: list[Callable[[], object]] = [
-            busy,
-            lambda: worker.submit(busy),
-            lambda: asyncio.to_thread(busy),
-        ]
+        work = [busy, lambda: worker.submit(busy), lambda: asyncio.to_thread(busy)]
         for each in work:
             overdue = asyncio.create_task(clock.sleep(1.0), name="sleeper")
             await asyncio.sleep(0)
             began = clock.monotonic()
             result = each()
             if result is not None:
-                await result  # type: ignore[misc]
+                await result
             assert clock.monotonic() == began
             await overdue
             assert clock.monotonic() == began + 1.0
 
 
 async def test_calls_sleep_in_simulated_time_and_timers_between_are_not_late(clock):
-    seen: list[tuple[str, float]] = []
+    seen = []
 
-    def call(name: str, seconds: float) -> None:
+    def call(name, seconds):
         clock.sleep_blocking(seconds)
         seen.append((name, clock.monotonic()))
 
@@ -97,7 +87,7 @@ async def test_calls_sleep_in_simulated_time_and_timers_between_are_not_late(clo
 async def test_calls_of_several_workers_run_one_at_a_time_in_the_order_of_submission(clock):
     at_work, order, together = 0, [], []
 
-    def call(number: int) -> None:
+    def call(number):
         nonlocal at_work
         at_work += 1
         busy(0.001)
@@ -121,7 +111,7 @@ async def test_a_busy_loop_keeps_no_call_from_its_turn(clock):
 async def test_a_call_that_really_blocks_blocks_no_loop_and_time_waits_for_it(clock):
     begun, released = threading.Event(), threading.Event()
 
-    def block() -> bool:
+    def block():
         begun.set()
         return released.wait(PATIENCE_S)
 
@@ -139,7 +129,7 @@ async def test_a_call_that_really_blocks_blocks_no_loop_and_time_waits_for_it(cl
 async def test_a_hung_call_is_abandoned_in_simulated_time(clock):
     released = False
 
-    def hang() -> None:
+    def hang():
         while not released:
             clock.sleep_blocking(0.1)
 
@@ -172,7 +162,7 @@ async def test_time_does_not_pass_its_end(clock):
 def test_its_speed_is_a_bound_and_the_reached_one_is_told():
     clock = SimulatedClock(200.0)
 
-    async def main() -> float:
+    async def main():
         began = time.monotonic()
         for _ in range(600):
             await clock.sleep(1)
@@ -197,11 +187,11 @@ async def test_sleepers_that_were_cancelled_are_forgotten(clock):
 
 
 async def test_sockets_are_read_while_time_jumps(clock):
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer(reader, writer):
         writer.write(await reader.readline())
         writer.close()
 
-    async def tick() -> None:
+    async def tick():
         while True:
             await clock.sleep(1)
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 import logging
 from itertools import pairwise
@@ -7,22 +5,22 @@ from itertools import pairwise
 import pytest
 
 from growd.bus import Bus
-from growd.bus.messages import FLOAT64, Message
+from growd.bus.messages import FLOAT64
 from growd.runtime.liveness import FAILING_S, Liveness
 from growd.runtime.supervisor import PAUSES, Supervisor
 from support.clock import ManualClock
 
 
-async def test_a_failed_component_restarts_and_the_others_continue(caplog: pytest.LogCaptureFixture):
+async def test_a_failed_component_restarts_and_the_others_continue(caplog):
     clock = ManualClock()
-    starts: list[float] = []
-    beats: list[float] = []
+    starts = []
+    beats = []
 
-    async def fail() -> None:
+    async def fail():
         starts.append(clock.monotonic())
         raise ValueError("broken wire")
 
-    async def beat() -> None:
+    async def beat():
         while True:
             beats.append(clock.monotonic())
             await clock.sleep(1)
@@ -42,9 +40,9 @@ async def test_a_failed_component_restarts_and_the_others_continue(caplog: pytes
 
 async def test_the_restart_delay_is_bounded_and_reset_after_a_long_run():
     clock = ManualClock()
-    starts: list[float] = []
+    starts = []
 
-    async def fail_late() -> None:
+    async def fail_late():
         starts.append(clock.monotonic())
         if len(starts) == 9:
             await clock.sleep(PAUSES.longest_s + 1)
@@ -61,13 +59,13 @@ async def test_the_restart_delay_is_bounded_and_reset_after_a_long_run():
 
 async def test_a_component_restarts_after_an_error_in_a_task_that_it_only_waits_for():
     clock = ManualClock()
-    starts: list[float] = []
+    starts = []
 
-    async def fail() -> None:
+    async def fail():
         await clock.sleep(1)
         raise ValueError("broken wire")
 
-    async def wait() -> None:
+    async def wait():
         starts.append(clock.monotonic())
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(fail(), name="fails")
@@ -82,7 +80,7 @@ async def test_a_component_that_returns_is_not_restarted():
     clock = ManualClock()
     runs = []
 
-    async def once() -> None:
+    async def once():
         runs.append(1)
 
     async with Supervisor(clock, Liveness()) as supervisor:
@@ -91,11 +89,11 @@ async def test_a_component_that_returns_is_not_restarted():
     assert runs == [1]
 
 
-async def test_a_component_whose_awaited_task_was_cancelled_restarts(caplog: pytest.LogCaptureFixture):
+async def test_a_component_whose_awaited_task_was_cancelled_restarts(caplog):
     clock = ManualClock()
     runs = []
 
-    async def wait_for_what_is_cancelled() -> None:
+    async def wait_for_what_is_cancelled():
         runs.append(1)
         work = asyncio.create_task(clock.sleep(100), name="work")
         asyncio.get_running_loop().call_soon(work.cancel)
@@ -113,7 +111,7 @@ async def test_a_cancelled_component_is_not_restarted():
     clock = ManualClock()
     runs = []
 
-    async def part() -> None:
+    async def part():
         runs.append(asyncio.current_task())
         await asyncio.Event().wait()
 
@@ -125,11 +123,11 @@ async def test_a_cancelled_component_is_not_restarted():
     assert len(runs) == 1
 
 
-async def test_a_component_that_fails_while_it_shuts_down_is_not_restarted(caplog: pytest.LogCaptureFixture):
+async def test_a_component_that_fails_while_it_shuts_down_is_not_restarted(caplog):
     clock = ManualClock()
     runs = []
 
-    async def fail_when_cancelled() -> None:
+    async def fail_when_cancelled():
         runs.append(1)
         try:
             await asyncio.Event().wait()
@@ -147,13 +145,13 @@ async def test_all_components_have_ended_at_the_end():
     clock = ManualClock()
     ended = []
 
-    async def part() -> None:
+    async def part():
         try:
             await asyncio.Event().wait()
         finally:
             ended.append(asyncio.current_task().get_name())
 
-    async def fail_in_the_middle() -> None:
+    async def fail_in_the_middle():
         async with Supervisor(clock, Liveness()) as supervisor:
             supervisor.start("one", part)
             supervisor.start("two", part)
@@ -168,16 +166,16 @@ async def test_all_components_have_ended_at_the_end():
 class Rig:
     """A component that reads a topic and fails on demand."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.clock = ManualClock()
         self.liveness = Liveness(monotonic=self.clock.monotonic)
         self.bus = Bus(self.clock, liveness=self.liveness)
         self.node = self.bus.node("reader")
         self.topic = self.bus.node("sensor").advertise("t", FLOAT64)
         self.is_failing = False
-        self.read: list[float] = []
+        self.read = []
 
-    async def run(self) -> None:
+    async def run(self):
         with self.node.inbox("t", depth=3) as messages:
             if self.is_failing:
                 raise OSError("broken wire")
@@ -186,7 +184,7 @@ class Rig:
                 if self.is_failing:
                     raise OSError("broken wire")
 
-    def take(self, message: Message) -> None:
+    def take(self, message):
         if message.value < 0:
             raise ValueError("below zero")
         self.read.append(message.value)

@@ -1,7 +1,5 @@
 """The fault of a task: the first step that succeeds ends it, and the log has its begin and its end once."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 import threading
 
@@ -21,7 +19,7 @@ async def test_a_full_queue_refuses_at_once():
     worker = Worker("bus 1", depth=1)
     release, begun = threading.Event(), threading.Event()
 
-    def hold() -> None:
+    def hold():
         begun.set()
         release.wait(PATIENCE_S)
 
@@ -40,7 +38,7 @@ async def test_a_hung_call_does_not_delay_the_shutdown():
     worker = Worker("bus 1")
     release, begun = threading.Event(), threading.Event()
 
-    def hang() -> None:
+    def hang():
         begun.set()
         release.wait(PATIENCE_S)
 
@@ -57,20 +55,20 @@ async def test_a_hung_call_does_not_delay_the_shutdown():
 class Hanging:
     """A call that hangs until it is let go, and a clock that the test moves."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = 0.0
         self.begun, self.release = threading.Event(), threading.Event()
 
-    def monotonic(self) -> float:
+    def monotonic(self):
         return self.now
 
-    def __call__(self) -> str:
+    def __call__(self):
         self.begun.set()
         self.release.wait(PATIENCE_S)
         return "late"
 
 
-async def hang(worker: Worker, hanging: Hanging) -> asyncio.Task[str]:
+async def hang(worker, hanging):
     hanging.begun.clear()
     task = asyncio.create_task(worker.run(hanging))
     await asyncio.to_thread(hanging.begun.wait, PATIENCE_S)

@@ -1,7 +1,5 @@
 """One client can't take all: connections, streams, bodies and requests are limited for each address."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -131,10 +129,7 @@ class TestStreams:
                 for target in (STREAM, API + b"/topic_data/" + name, API + b"/stream?topic=" + name):
                     await more.send(get(target))
                     code, said = await refusal(more)
-                    assert (code, "127.0.0.2 has 2 streams open" in said) == (
-                        "too_many_streams",
-                        True,
-                    )
+                    assert (code, "127.0.0.2 has 2 streams open" in said) == ("too_many_streams", True)
                 assert await open_stream(other)
             mine[0].reset()
             await until(lambda: len(daemon.api.streams) == 1)

@@ -1,7 +1,5 @@
 """Slow and hostile clients: what they can hold is bounded, and others are served meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -336,10 +334,7 @@ class TestSlowHeads:
         body = b"[" + b" " * (MAX_HEAD + MAX_HEAD // 2) + b"400]"
         limits = Limits(body_bytes=2 * MAX_HEAD)
         async with serving(limits) as daemon, raw_client(daemon.port) as client:
-            for framed in (
-                SIZED % len(body) + body,
-                CHUNKED + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body),
-            ):
+            for framed in (SIZED % len(body) + body, CHUNKED + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)):
                 await client.send(framed)
                 assert (await client.answer()).status == 200
             assert await is_answered(client)
@@ -558,10 +553,7 @@ class TestConnectionLimit:
             async with raw_client(port_of(server)) as new:
                 assert await is_answered(new)
         told = [record.message for record in caplog.records if record.levelno >= logging.INFO]
-        assert told == [
-            "all 3 connections are busy; refusing new ones",
-            "accepting new connections again",
-        ]
+        assert told == ["all 3 connections are busy; refusing new ones", "accepting new connections again"]
 
     @OVER_TCP
     async def test_a_refused_client_is_disconnected_soon(self, daemon, monkeypatch):

@@ -1,7 +1,5 @@
 """JSON answers as they stand on the wire."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -1,7 +1,5 @@
 """The one address: what goes where, HTTP/1.1 on the wire, and how the server comes and goes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -140,7 +138,7 @@ class TestTargetsBeyondAscii:
             await peer.send(EMPTY)
             await peer.gone()
 
-        asked: list[bytes] = []
+        asked = []
         text = "café".encode()
         body = b"GET /" + text + b" HTTP/1.1\r\n"
         async with (

@@ -1,7 +1,5 @@
 """TLS at the front door: which certificates are taken, what clients get, and what becomes of strangers."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import shutil
@@ -243,8 +241,7 @@ class TestFiles:
         assert read_pair(files.certificate, files.key)
 
     @pytest.mark.parametrize(
-        "text",
-        ["", "x", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "\xff\x00" * 99],
+        "text", ["", "x", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "\xff\x00" * 99]
     )
     def test_what_is_no_certificate(self, files, text):
         files.certificate.write_text(text)
@@ -273,11 +270,7 @@ class TestFiles:
 
 class TestTime:
     @pytest.mark.parametrize(
-        ("offset", "said"),
-        [
-            (-3_153_600_000, "is not valid before 20"),
-            (4 * 3_153_600_000, "expired at 21"),
-        ],
+        ("offset", "said"), [(-3_153_600_000, "is not valid before 20"), (4 * 3_153_600_000, "expired at 21")]
     )
     async def test_a_certificate_out_of_date_is_complained_of_once_and_used(
         self, files, offset, said, caplog

@@ -1,14 +1,11 @@
 """Devices that are added, tried, renamed and removed while growd runs, in a growd of simulated hardware."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import tomllib
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
@@ -29,11 +26,6 @@ from support.rig import rigged
 from support.service_manager import Notified
 from support.waiting import PATIENCE_S
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from support.program import Program
-
 EMPTY = """\
 # An empty chamber.
 sensor = []
@@ -52,32 +44,32 @@ FAN = {"name": "fan", "pin": 24, "variable": "air_flush_on"}
 class Chamber:
     """A growd with a file of its own, and a client."""
 
-    def __init__(self, program: Program, session: aiohttp.ClientSession, file: Path) -> None:
+    def __init__(self, program, session, file):
         self.program = program
         self.session = session
         self.file = file
 
-    async def read(self) -> dict[str, Any]:
+    async def read(self):
         async with self.session.get(f"{self.program.api}/setup") as answer:
             return await answer.json()
 
-    async def post(self, call: str, section: str = "sensor", **members: Any) -> tuple[int, dict[str, Any]]:
+    async def post(self, call, section="sensor", **members):
         body = {"environment": "environment_1", "section": section, **members}
         async with self.session.post(f"{self.program.api}/{call}", json=body) as answer:
             return answer.status, await answer.json()
 
-    async def scan(self) -> dict[str, Any]:
+    async def scan(self):
         async with self.session.post(f"{self.program.api}/setup_scan") as answer:
             return await answer.json()
 
-    async def started_again(self) -> str:
+    async def started_again(self):
         assert self.program.process.stdout is not None
         printed = await asyncio.wait_for(self.program.process.stdout.readuntil(b"Ctrl-C.\n"), PATIENCE_S)
         return printed.decode()
 
 
 @asynccontextmanager
-async def chamber(folder: Path, text: str = EMPTY, *arguments: str, **options: Any) -> AsyncIterator[Chamber]:
+async def chamber(folder, text=EMPTY, *arguments, **options):
     file = folder / "growd.toml"
     file.write_text(text)
     with held_port() as port:
@@ -89,8 +81,8 @@ async def chamber(folder: Path, text: str = EMPTY, *arguments: str, **options: A
 class Ending:
     """The part of an `Api` that brings calls to their end."""
 
-    def __init__(self) -> None:
-        self._calls: set[asyncio.Task[Any]] = set()
+    def __init__(self):
+        self._calls = set()
 
     to_end = Api.to_end
     _forget = Api._forget
@@ -184,17 +176,12 @@ def test_without_a_file_of_ones_own_nothing_changes(file):
 
 @pytest.mark.parametrize(
     ("access", "address", "status"),
-    [
-        ("", "127.0.0.1", 200),
-        ("open", "127.0.0.1", 200),
-        ("open", "::1", 200),
-        ("open", "192.0.2.7", 403),
-    ],
+    [("", "127.0.0.1", 200), ("open", "127.0.0.1", 200), ("open", "::1", 200), ("open", "192.0.2.7", 403)],
 )
 async def test_without_logins_only_the_machine_itself_changes_devices(usual_file, access, address, status):
     file, restarts = usual_file, []
     config = await asyncio.to_thread(load, file, (f"http.access={access}",), environ={})
-    around: Any = SimpleNamespace(
+    around = SimpleNamespace(
         present=lambda: config,
         file=ConfigurationFile(file, lambda text: load(file, text=text, environ={})),
         restart=lambda: restarts.append(True),
@@ -202,7 +189,7 @@ async def test_without_logins_only_the_machine_itself_changes_devices(usual_file
     calls = SetupCalls(around)
     assert all(each.is_administrative for each in calls.operations if each.method == "POST")
     body = {"environment": "environment_1", "section": "sensor", "name": "", "options": AIR}
-    call: Any = Call(SimpleNamespace(remote=address), "", {}, body)
+    call = Call(SimpleNamespace(remote=address), "", {}, body)
     if status == 200:
         api = Ending()
         begun = asyncio.create_task(calls.change(api, call))

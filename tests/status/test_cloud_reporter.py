@@ -1,13 +1,10 @@
 """Reports of a device to its cloud: their content, when they are sent, and what answers mean."""
 
-from __future__ import annotations
-
 import base64
 import json
 import logging
 import time
 from contextlib import ExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -27,9 +24,6 @@ from support.clock import ManualClock
 from support.running import running
 from support.status import EMPTY, NEVER, STORE
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 ENV = "environment_1"
 TAKEN = (200, {"ok": True})
 AWAY = (503, {"error": "unavailable", "reason": "no node"})
@@ -44,16 +38,16 @@ OF_COUCHDB = [
 class Cloud:
     """Takes reports on a real socket, and answers with `answer`."""
 
-    def __init__(self, clock: ManualClock) -> None:
+    def __init__(self, clock):
         self._clock = clock
         self._began = clock.monotonic()
-        self.answer: tuple[int, Any] = TAKEN
+        self.answer = TAKEN
         self.url = ""
-        self.got: list[dict[str, Any]] = []
-        self.at: list[float] = []  # seconds since the start
+        self.got = []
+        self.at = []  # seconds since the start
         self.login = ""
 
-    async def take(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def take(self, request):
         assert (request.method, request.path) == ("PUT", "/_device")
         self.login = request.headers["Authorization"]
         self.got.append(json.loads(await request.read()))
@@ -65,7 +59,7 @@ class Cloud:
 class Device:
     """A bus with one device and a reporter, whose clock the test moves in steps of five seconds."""
 
-    def __init__(self, clock: ManualClock, cloud: Cloud) -> None:
+    def __init__(self, clock, cloud):
         self.clock = clock
         self.cloud = cloud
         self.bus = Bus(clock)
@@ -84,14 +78,14 @@ class Device:
             clock=clock,
         )
 
-    async def passing(self, seconds: float) -> None:
+    async def passing(self, seconds):
         for _ in range(round(seconds / 5)):
             await self.clock.advance(5)
             await self.clock.until(lambda: self.clock.sleeping == 1)
 
 
 @asynccontextmanager
-async def reporting(answer: tuple[int, Any] = TAKEN) -> AsyncIterator[Device]:
+async def reporting(answer=TAKEN):
     clock = ManualClock()
     cloud = Cloud(clock)
     cloud.answer = answer
@@ -152,7 +146,7 @@ async def test_a_database_that_comes_up_is_asked_for_at_once_and_ends_its_alert(
         database = {"kind": "embedded", "reachable": False}
         is_up = False
 
-        async def look() -> None:
+        async def look():
             database["reachable"] = is_up
 
         device.bus.node("database").describe("database", lambda: dict(database), prepare=look)
@@ -270,6 +264,6 @@ def test_a_report_of_very_many_values_and_alerts_fits():
         (CloudStatus("http://c", "away", 1e9 - 7200, "no answer"), "cloud: last report 2 h ago; no answer"),
     ],
 )
-def test_growd_status_has_a_line_about_the_reports(cloud: CloudStatus, line: str):
+def test_growd_status_has_a_line_about_the_reports(cloud, line):
     assert line in report(replace(EMPTY, cloud=cloud)).splitlines()
     assert "cloud:" not in report(EMPTY)

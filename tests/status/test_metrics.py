@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -25,10 +25,7 @@ from growd.control.topics import commanded, declare_environment, desired, measur
 from growd.host.machine import MachineNode
 from growd.recipes.status import RECIPE_STATE
 from growd.status.metrics import UNITS, render
-from growd.status.model import (
-    RecipeStatus,
-    Status,
-)
+from growd.status.model import RecipeStatus
 from growd.status.status_node import StatusNode
 from growd.store.database import Database
 from growd.store.database_node import DatabaseNode
@@ -38,11 +35,6 @@ from support.daemon import serving
 from support.status import DEVICE, FULL, SHELF
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
-    from pathlib import Path
-
-    from prometheus_client.metrics_core import Metric
-
     from support.daemon import Daemon
 
 OPENMETRICS = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"}
@@ -53,22 +45,22 @@ class Rig:
     daemon: Daemon
     status: StatusNode
 
-    async def page(self, name: str, method: str = "GET", **headers: str) -> Answer:
+    async def page(self, name, method="GET", **headers):
         url = f"{self.daemon.origin}/_svc/{name}"
         async with self.daemon.session.request(method, url, headers=headers) as response:
             return Answer(response.status, response.headers, await response.read())
 
-    async def metrics(self) -> dict[str, Metric]:
+    async def metrics(self):
         answer = await self.page("metrics")
         assert answer.status == 200
         return families(answer.body)
 
 
-def families(text: bytes) -> dict[str, Metric]:
+def families(text):
     return {family.name: family for family in parse(text.decode())}
 
 
-def samples(found: dict[str, Metric], family: str) -> dict[tuple[str, ...], float]:
+def samples(found, family):
     """The values of a family by those of the labels, in the order of their names."""
     return {
         tuple(value for _, value in sorted(sample.labels.items())): sample.value
@@ -76,12 +68,12 @@ def samples(found: dict[str, Metric], family: str) -> dict[tuple[str, ...], floa
     }
 
 
-def rendered(status: Status) -> dict[str, Metric]:
+def rendered(status):
     return families(render(status, "")[0])
 
 
 @asynccontextmanager
-async def rigged(path: Path) -> AsyncIterator[Rig]:
+async def rigged(path):
     """The pages of a daemon whose database is not there."""
     database = Database(files=path, data=path, design_name="svc", url="http://127.0.0.1:9")
     async with serving() as daemon, database:
@@ -93,14 +85,14 @@ async def rigged(path: Path) -> AsyncIterator[Rig]:
         await machine.close()
 
 
-def declare(rig: Rig) -> None:
+def declare(rig):
     declare_environment(rig.daemon.bus, SHELF, ["air_temperature", "air_humidity", "light_illuminance"])
 
 
 # --- Over HTTP
 
 
-async def test_the_figures_agree_with_what_the_bus_says(tmp_path: Path):
+async def test_the_figures_agree_with_what_the_bus_says(tmp_path):
     async with rigged(tmp_path) as rig:
         declare(rig)
         bus = rig.daemon.bus
@@ -142,7 +134,7 @@ async def test_the_figures_agree_with_what_the_bus_says(tmp_path: Path):
     assert found["process_resident_memory_bytes"].samples[0].value > 1e6
 
 
-async def test_answers_are_counted_by_their_class(tmp_path: Path):
+async def test_answers_are_counted_by_their_class(tmp_path):
     async with rigged(tmp_path) as rig:
         await rig.daemon.ask("GET", "/node/nobody")
         await rig.daemon.ask("GET", "/param")
@@ -156,7 +148,7 @@ async def test_answers_are_counted_by_their_class(tmp_path: Path):
     assert samples(found, "growd_http_streams") == {(): 0}
 
 
-async def test_openmetrics_is_served_if_the_client_accepts_it(tmp_path: Path):
+async def test_openmetrics_is_served_if_the_client_accepts_it(tmp_path):
     async with rigged(tmp_path) as rig:
         plain = await rig.page("metrics")
         other = await rig.page("metrics", **OPENMETRICS)
@@ -172,14 +164,14 @@ async def test_openmetrics_is_served_if_the_client_accepts_it(tmp_path: Path):
     }
 
 
-async def test_many_scrapes_at_once_are_rendered_one_by_one(tmp_path: Path):
+async def test_many_scrapes_at_once_are_rendered_one_by_one(tmp_path):
     async with rigged(tmp_path) as rig:
         answers = await asyncio.gather(*(rig.page("metrics") for _ in range(5)))
     assert [answer.status for answer in answers] == [200] * 5
 
 
 @pytest.mark.parametrize("page", ["metrics", "health", "ready"])
-async def test_the_pages_only_allow_get_and_head(tmp_path: Path, page: str):
+async def test_the_pages_only_allow_get_and_head(tmp_path, page):
     async with rigged(tmp_path) as rig:
         refused = await rig.page(page, "POST")
         head = await rig.page(page, "HEAD")
@@ -258,7 +250,7 @@ def test_every_unit_of_a_variable_has_a_name():
     assert {variable.unit for variable in VARIABLES.values()} <= UNITS.keys()
 
 
-def lint(found: Iterable[Metric]) -> Iterable[str]:
+def lint(found):
     """What Prometheus's practices ask of names and help."""
     for family in found:
         if not family.documentation.endswith("."):
@@ -292,10 +284,10 @@ def test_promtool_finds_nothing_wrong():
     number=st.floats(allow_nan=False) | st.just(math.inf),
 )
 @pytest.mark.parametrize("accept", ["", OPENMETRICS["Accept"]])
-def test_labels_may_have_any_text(accept: str, words: list[str], number: float):
+def test_labels_may_have_any_text(accept, words, number):
     device, word, recipe, phase, sensor = words
     message = f"no answer: {word}"
-    machine: Any = FULL.machine
+    machine = FULL.machine
     odd = replace(
         FULL,
         devices=[replace(DEVICE, name=f"{SHELF}/{device}", message=message)],

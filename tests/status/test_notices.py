@@ -1,7 +1,5 @@
 """What a status says a person should know, and the service that helps."""
 
-from __future__ import annotations
-
 import msgspec
 from msgspec.structs import replace
 

@@ -1,34 +1,20 @@
 """Health, readiness and the service line: functions of a status, and the pages that show them."""
 
-from __future__ import annotations
-
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
 from growd.api.monitoring import MonitoringPages
-from growd.status.model import (
-    ComponentStatus,
-    DeviceStatus,
-    InterlockStatus,
-    Problem,
-    RecipeStatus,
-    Stage,
-    Status,
-)
+from growd.status.model import ComponentStatus, DeviceStatus, InterlockStatus, Problem, RecipeStatus, Status
 from growd.status.notices import notices_of
 from growd.status.status_node import StatusNode
 from growd.status.summary import health, readiness, service_line, verdict_of
 from growd_cli.status_table import report
-from support.daemon import Daemon, serving
+from support.daemon import serving
 from support.status import EMPTY, FULL, NEVER, STORE
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 WELL = replace(EMPTY, store=STORE)
 HEATER = next(output for output in FULL.outputs if output.name == "heater")
@@ -63,7 +49,7 @@ def test_health_is_lost_by_what_does_not_work_but_not_by_a_sensor(change, expect
 @pytest.mark.parametrize(
     ("stage", "expected"), [("starting", "starting"), ("running", ""), ("stopping", "stopping")]
 )
-def test_growd_is_ready_while_it_runs(stage: Stage, expected: str):
+def test_growd_is_ready_while_it_runs(stage, expected):
     assert readiness(replace(WELL, stage=stage)) == expected
 
 
@@ -103,7 +89,7 @@ def test_the_service_line_begins_with_the_first_failure():
 
 
 @pytest.mark.parametrize(("ago", "fails"), [(60, True), (2 * 86_400, False)])
-def test_lost_points_are_a_failure_for_a_day_and_stay_in_the_table(ago: float, fails: bool):  # noqa: FBT001
+def test_lost_points_are_a_failure_for_a_day_and_stay_in_the_table(ago, fails):
     store = replace(STORE, dropped_ever=1234, dropped_at=WELL.time - ago)
     status = replace(WELL, store=store)
     assert ("points_lost" in [each.code for each in notices_of(status)]) is fails
@@ -114,14 +100,14 @@ def test_lost_points_are_a_failure_for_a_day_and_stay_in_the_table(ago: float, f
 
 
 @asynccontextmanager
-async def rigged() -> AsyncIterator[tuple[Daemon, StatusNode]]:
+async def rigged():
     async with serving() as daemon:
         status = StatusNode(daemon.bus, [])
         MonitoringPages(status).open(daemon.api, daemon.server)
         yield daemon, status
 
 
-async def page(daemon: Daemon, name: str) -> tuple[int, str, str]:
+async def page(daemon, name):
     async with daemon.session.get(f"{daemon.origin}/_svc/{name}") as response:
         return response.status, await response.text(), response.headers["Content-Type"]
 

@@ -1,7 +1,5 @@
 """The verdict of a status, and effects below their causes."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from growd.host.hold import Hold, Holder
@@ -13,11 +11,10 @@ from growd.status.model import (
     OpenAlert,
     Problem,
     Reading,
-    Status,
     VariableStatus,
 )
 from growd.status.notices import notices_of
-from growd.status.summary import Verdict, verdict_of
+from growd.status.summary import verdict_of
 from growd.store.database_node import DatabaseStatus
 from support.status import EMPTY, NEVER
 
@@ -27,7 +24,7 @@ WARM = Reading(21.0, "ok", 1.0, "filter")
 MACHINE = MachineStatus("0.1.0", "3.11.2", 60.0, clock_synchronised=True)
 
 
-def variable(name: str, measured: Reading | None, state: str = "unknown") -> VariableStatus:
+def variable(name, measured, state="unknown"):
     return VariableStatus("e", name, "ppm", measured, None, None, 0.0, is_sensed=True, state=state)
 
 
@@ -57,7 +54,7 @@ ABSENT = replace(
 )
 
 
-def verdict(status: Status) -> Verdict:
+def verdict(status):
     return verdict_of(status, notices_of(status))
 
 

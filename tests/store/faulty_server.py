@@ -1,18 +1,10 @@
 """An HTTP server that answers by a script, as a faulty database would."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import deque
-from typing import TYPE_CHECKING, Any, Self
 
 from aiohttp import web
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    Step = Callable[["FaultyServer", web.Request, Any], Awaitable[web.StreamResponse]]
 
 
 class FaultyServer:
@@ -22,30 +14,30 @@ class FaultyServer:
     `refuse` maps a value to the error that a document with this value gets.
     """
 
-    def __init__(self) -> None:
-        self.script: deque[Step] = deque()
-        self.stored: dict[str, dict[str, Any]] = {}
-        self.writes: list[str] = []  # the id of each write that took effect
-        self.refuse: dict[Any, dict[str, Any]] = {}
-        self.batches: list[int] = []  # documents in each request
-        self.headers: list[dict[str, str]] = []
-        self.paths: list[str] = []
+    def __init__(self):
+        self.script = deque()
+        self.stored = {}
+        self.writes = []  # the id of each write that took effect
+        self.refuse = {}
+        self.batches = []  # documents in each request
+        self.headers = []
+        self.paths = []
         self.port = 0
         self.stopping = asyncio.Event()
-        self._runner: web.AppRunner | None = None
+        self._runner = None
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"http://127.0.0.1:{self.port}"
 
-    async def __aenter__(self) -> Self:
+    async def __aenter__(self):
         await self.start()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *_):
         await self.stop()
 
-    async def start(self) -> None:
+    async def start(self):
         """Listen on a free port, and later on the same one."""
         self.stopping.clear()
         application = web.Application()
@@ -56,19 +48,19 @@ class FaultyServer:
         await site.start()
         self.port = self._runner.addresses[0][1]
 
-    async def stop(self) -> None:
+    async def stop(self):
         self.stopping.set()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
 
-    async def serve(self, request: web.Request, body: Any) -> web.Response:
+    async def serve(self, request, body):
         """The answer of a sound database."""
         if not request.path.endswith("/_bulk_docs"):
             return web.json_response({"couchdb": "Welcome"})
         return web.json_response([self._store(document) for document in body["docs"]], status=201)
 
-    def _store(self, document: dict[str, Any]) -> dict[str, Any]:
+    def _store(self, document):
         document_id = document["_id"]
         if document["value"] in self.refuse:
             return {"id": document_id} | self.refuse[document["value"]]
@@ -78,7 +70,7 @@ class FaultyServer:
         self.writes.append(document_id)
         return {"ok": True, "id": document_id, "rev": "1-abc"}
 
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
+    async def _answer(self, request):
         body = await request.json() if request.can_read_body else None
         self.headers.append(dict(request.headers))
         self.paths.append(request.raw_path)
@@ -88,23 +80,23 @@ class FaultyServer:
         return await step(self, request, body)
 
     @staticmethod
-    async def serve_step(server: FaultyServer, request: web.Request, body: Any) -> web.StreamResponse:
+    async def serve_step(server, request, body):
         return await server.serve(request, body)
 
 
-def status(code: int, error: str = "some_error", reason: str = "some reason") -> Step:
+def status(code, error="some_error", reason="some reason"):
     """Answer with this status, and store nothing."""
 
-    async def step(_server: FaultyServer, _request: web.Request, _body: Any) -> web.StreamResponse:
+    async def step(_server, _request, _body):
         return web.json_response({"error": error, "reason": reason}, status=code)
 
     return step
 
 
-def status_if(values: set[Any], code: int) -> Step:
+def status_if(values, code):
     """Refuse the whole request if one of its documents has such a value; else serve it."""
 
-    async def step(server: FaultyServer, request: web.Request, body: Any) -> web.StreamResponse:
+    async def step(server, request, body):
         if any(document["value"] in values for document in body["docs"]):
             return web.json_response({"error": "too_large", "reason": "document"}, status=code)
         return await server.serve(request, body)
@@ -112,7 +104,7 @@ def status_if(values: set[Any], code: int) -> Step:
     return step
 
 
-async def half_an_answer(server: FaultyServer, request: web.Request, body: Any) -> web.StreamResponse:
+async def half_an_answer(server, request, body):
     """Store all, then break off in the middle of the answer's body."""
     answer = await server.serve(request, body)
     assert isinstance(answer.body, bytes)
@@ -123,26 +115,26 @@ async def half_an_answer(server: FaultyServer, request: web.Request, body: Any) 
     return response
 
 
-async def half_the_rows(server: FaultyServer, request: web.Request, body: Any) -> web.StreamResponse:
+async def half_the_rows(server, request, body):
     """Store all, but answer with the outcomes of half of the documents."""
     answer = await server.serve(request, body)
     rows = json.loads(answer.text or "")
     return web.json_response(rows[: len(rows) // 2], status=201)
 
 
-async def answer_lost(server: FaultyServer, request: web.Request, body: Any) -> web.StreamResponse:
+async def answer_lost(server, request, body):
     """Store all, then close the connection without an answer."""
     await server.serve(request, body)
     _hang_up(request)
     return web.Response()
 
 
-async def never(server: FaultyServer, _request: web.Request, _body: Any) -> web.StreamResponse:
+async def never(server, _request, _body):
     """Never answer."""
     await server.stopping.wait()
     return web.Response()
 
 
-def _hang_up(request: web.Request) -> None:
+def _hang_up(request):
     assert request.transport is not None
     request.transport.abort()

@@ -5,8 +5,6 @@ and forks a life for each: milliseconds, where a start of Python takes half a se
 told on the standard output, one JSON array a line: first a word, as `support.ledger.Ledger` has them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import itertools
@@ -17,7 +15,6 @@ import sys
 import traceback
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
@@ -31,13 +28,8 @@ from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
 from growd.store.memories import ParameterKeeper
 from growd.store.outbox import Outbox
-from growd.store.points import DataPoint, PointMaker
+from growd.store.points import PointMaker
 from growd.store.shipper import Shipper
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from growd.store.points import Value
 
 ENV = "environment_1"
 FILES = Path(__file__).parents[2] / "couchdb"
@@ -45,7 +37,7 @@ LOG_BYTES = 32 * 1024  # so small that points move into the file now and then
 DRAIN_S = 50.0
 
 
-def tell(*words: Any) -> None:
+def tell(*words):
     """Write a line at once: a kill leaves no half line, and none in a buffer."""
     try:
         os.write(1, json.dumps(words).encode() + b"\n")
@@ -56,9 +48,7 @@ def tell(*words: Any) -> None:
 class TellingMaker(PointMaker):
     """Reports each point before it can be stored. Values are numbers, and so are times."""
 
-    def make(
-        self, environment: str, variable: str, value: Value, timestamp: float, **options: Any
-    ) -> DataPoint:
+    def make(self, environment, variable, value, timestamp, **options):
         point = super().make(environment, variable, value, timestamp, **options)
         tell("made", point.id, variable, value)
         return point
@@ -67,7 +57,7 @@ class TellingMaker(PointMaker):
 class TellingEmbedded(EmbeddedDatabase):
     """Reports each process that it starts."""
 
-    async def _spawn(self) -> asyncio.subprocess.Process:
+    async def _spawn(self):
         process = await super()._spawn()
         tell("node", process.pid)
         return process
@@ -76,34 +66,34 @@ class TellingEmbedded(EmbeddedDatabase):
 class Life:
     """One life: an open store, and writers that run until they are killed or have made their steps."""
 
-    def __init__(self, job: dict[str, Any], local: LocalStore, outbox: Outbox) -> None:
+    def __init__(self, job, local, outbox):
         self.maker = TellingMaker(local.device)
         self.local = local
         self.outbox = outbox
         self.journal = RunJournal(local, outbox, self.maker, ENV)
-        self.pace: float = job["pace"]
-        self.first: int = job["first"]
+        self.pace = job["pace"]
+        self.first = job["first"]
         self.random = random.Random(f"life {job['first']}")
         self.steps = itertools.count() if job["steps"] is None else range(job["steps"])
 
-    async def tell_found(self) -> None:
+    async def tell_found(self):
         for notice in [*self.local.notices, *self.outbox.notices]:
             tell("notice", notice)
         tell("found", "run", await self.journal.load())
         tell("found", "parameters", await self.local.parameters() or None)
 
-    async def write(self) -> None:
+    async def write(self):
         writers = (self.one_by_one("one"), self.in_bursts("burst"), self.unheard("unheard"))
         await asyncio.gather(*writers, self.runs(), self.parameters())
 
-    async def one_by_one(self, variable: str) -> None:
+    async def one_by_one(self, variable):
         async for number in self.numbers():
             point = self.point(variable, number)
             self.outbox.add(point)
             await self.outbox.flush()
             tell("kept", point.id)
 
-    async def in_bursts(self, variable: str) -> None:
+    async def in_bursts(self, variable):
         """Points of 1 to 12 numbers, and one flush for all."""
         async for number in self.numbers():
             ids = []
@@ -114,13 +104,13 @@ class Life:
             await self.outbox.flush()
             tell("kept", *ids)
 
-    async def unheard(self, variable: str) -> None:
+    async def unheard(self, variable):
         """Add points without waiting for the commit, as the recorder does."""
         async for number in self.numbers():
             self.outbox.add(self.point(variable, number))
             await asyncio.sleep(0.002)
 
-    async def runs(self) -> None:
+    async def runs(self):
         """Start, advance and end a run."""
         present = await self.journal.load()
         async for number in self.numbers():
@@ -136,13 +126,13 @@ class Life:
                 present = None
                 await self.change_run(None, "recipe_end", number)
 
-    async def change_run(self, run: dict[str, Any] | None, variable: str, number: int) -> None:
+    async def change_run(self, run, variable, number):
         tell("begin", "run", run, [variable, str(number)])
         document = {"_id": f"run {number}", "what": variable}
         await self.journal.commit(run, variable, str(number), number / 1000, document)
         tell("did", "run")
 
-    async def parameters(self) -> None:
+    async def parameters(self):
         """Set two parameters together, and one that is set and deleted."""
         keeper = ParameterKeeper(self.local)
         async for number in self.numbers():
@@ -153,16 +143,16 @@ class Life:
             await keeper.save(state, ["now_and_then"] if removed else [])
             tell("did", "parameters")
 
-    def point(self, variable: str, number: float) -> DataPoint:
+    def point(self, variable, number):
         return self.maker.make(ENV, variable, number, number / 10)
 
-    async def numbers(self) -> AsyncIterator[int]:
+    async def numbers(self):
         for step in self.steps:
             yield self.first + step
             await asyncio.sleep(self.pace)
 
 
-async def live(job: dict[str, Any]) -> None:
+async def live(job):
     clock = RealClock()
     async with AsyncExitStack() as stack:
         local = await LocalStore.open(Path(job["folder"]) / "growd.sqlite3")
@@ -191,7 +181,7 @@ async def live(job: dict[str, Any]) -> None:
         tell("left", outbox.undelivered, str(shipper.fault))
 
 
-def _embedded(job: dict[str, Any]) -> EmbeddedDatabase | None:
+def _embedded(job):
     if not job["node"]:
         return None
     server = FILES / "embedded" / "server.mjs"
@@ -199,18 +189,18 @@ def _embedded(job: dict[str, Any]) -> EmbeddedDatabase | None:
     return TellingEmbedded(job["node"], server, folder, pauses=Pauses(0.01, 0.02))
 
 
-def _say_when_up(embedded: EmbeddedDatabase, shipper: Shipper) -> None:
-    def up() -> None:
+def _say_when_up(embedded, shipper):
+    def up():
         tell("up")
         shipper.retry_now()
 
     embedded.on_up = up
 
 
-def _shipper(job: dict[str, Any], couch: Couch, outbox: Outbox, embedded: EmbeddedDatabase | None) -> Shipper:
+def _shipper(job, couch, outbox, embedded):
     names = Databases(*job["databases"])
 
-    async def prepare() -> None:
+    async def prepare():
         if embedded:
             await embedded.ready()
         await bootstrap(couch, FILES, "svc", names)
@@ -229,15 +219,15 @@ def _shipper(job: dict[str, Any], couch: Couch, outbox: Outbox, embedded: Embedd
     )
 
 
-async def _end(tasks: list[asyncio.Task[None]]) -> None:
+async def _end(tasks):
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
 
 
-def serve() -> None:
+def serve():
     """Fork a life for each job, and wait for its end."""
-    point_log.LOG_BYTES = LOG_BYTES  # type: ignore[misc]
+    point_log.LOG_BYTES = LOG_BYTES
     gc.freeze()
     for line in sys.stdin:
         process = os.fork()
@@ -247,7 +237,7 @@ def serve() -> None:
         tell("ended", os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
 
 
-def _live_and_leave(line: str) -> None:
+def _live_and_leave(line):
     status = 1
     try:
         asyncio.run(live(json.loads(line)))

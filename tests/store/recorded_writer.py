@@ -3,8 +3,6 @@
 A program of its own, for the VFS that records is that of the whole process. The record is in FOLDER/record.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import pickle
@@ -20,7 +18,7 @@ from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
 from growd.store.memories import ParameterKeeper
 from growd.store.outbox import Outbox
-from growd.store.points import DataPoint, PointMaker
+from growd.store.points import PointMaker
 from support.power import Record, RecordedBlocks, RecordingVfs
 
 LOG_BYTES = 16 * 1024  # so that it is full a few times
@@ -30,7 +28,7 @@ VARIABLES = ("air_temperature", "air_humidity")
 class Life:
     """One start, with its writes."""
 
-    def __init__(self, record: Record, local: LocalStore, outbox: Outbox, chance: random.Random) -> None:
+    def __init__(self, record, local, outbox, chance):
         self._record = record
         self._outbox = outbox
         self._maker = PointMaker(local.device)
@@ -38,7 +36,7 @@ class Life:
         self._journal = RunJournal(local, outbox, self._maker, "environment_1")
         self._chance = chance
 
-    async def live(self, steps: range) -> None:
+    async def live(self, steps):
         self._run = await self._journal.load()
         for step in steps:
             await self._add(step)
@@ -55,8 +53,8 @@ class Life:
             if step % 30 > 20:
                 await self._ship()
 
-    async def _add(self, step: int) -> None:
-        points: list[DataPoint] = []
+    async def _add(self, step):
+        points = []
         for number in range(self._chance.randint(1, 9)):
             variable = self._chance.choice(VARIABLES)
             points.append(self._maker.make("environment_1", variable, step * 10 + number, 1e9 + step))
@@ -65,20 +63,20 @@ class Life:
         await self._outbox.flush()
         self._record.note("added", points)
 
-    async def _ship(self) -> None:
+    async def _ship(self):
         points = await self._outbox.next_batch(self._chance.randint(1, 60))
         refused = points.pop()
         self._record.note("storing", [point.id for point in points])
         await self._outbox.mark_delivered(points)
         await self._outbox.reject(refused, "refused")
 
-    async def _change_parameters(self, step: int) -> None:
+    async def _change_parameters(self, step):
         changes = {f"branch/{number}": [step, "x" * (step % 7) * 300] for number in range(step % 5 + 1)}
         self._record.note("saving", changes)
         await self._keeper.save(changes, [])
         self._record.note("saved", changes)
 
-    async def _begin_run(self, step: int) -> None:
+    async def _begin_run(self, step):
         run = {"recipe_id": f"recipe {step}", "recipe": {"note": "x" * 5000}, "elapsed": 0.0, "seen": step}
         self._record.note("keeping", {"run": run, "order": None})
         document = {"_id": run["recipe_id"], "started": 1e9 + step}
@@ -86,7 +84,7 @@ class Life:
         self._record.note("kept", {"run": run, "order": None})
         self._run = run
 
-    async def _revise_run(self, step: int) -> None:
+    async def _revise_run(self, step):
         ran = [{"recipe": {"note": "y" * 3000}, "elapsed": step}]
         run = self._run | {"run_id": self._run["recipe_id"], "ran": [*self._run.get("ran", []), *ran]}
         self._record.note("keeping", {"run": run})
@@ -94,26 +92,26 @@ class Life:
         self._record.note("kept", {"run": run})
         self._run = run
 
-    async def _order(self, step: int) -> None:
+    async def _order(self, step):
         order = {"recipe_id": f"order {step}", "recipe": {"note": "z" * 2000}}
         self._record.note("keeping", {"order": order})
         await self._journal.save_order(order)
         self._record.note("kept", {"order": order})
 
-    async def _note_progress(self, step: int) -> None:
+    async def _note_progress(self, step):
         run = self._run | {"elapsed": 60.0, "seen": step}
         self._record.note("keeping", {"run": run})
         await self._journal.progress(run)
         self._record.note("kept", {"run": run})
 
 
-async def main(folder: Path) -> None:
+async def main(folder):
     record, chance = Record(), random.Random(5)
     vfs = RecordingVfs(record)
     point_log.LOG_BYTES = LOG_BYTES
     opened = functools.partial(RecordedBlocks, record=record)
     block_file.sync_folder = local_module.sync_folder = record.sync_folder
-    point_log.BlockFile = SimpleNamespace(open=opened)  # type: ignore[misc, assignment]
+    point_log.BlockFile = SimpleNamespace(open=opened)
     for steps in (range(45), range(45, 80), range(80, 90)):
         local = await LocalStore.open(folder / "growd.sqlite3")
         record.note("is", local.device)

@@ -1,7 +1,5 @@
 """The file of a backup: written in parts, resumed, and refused with what is damaged."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os
@@ -141,12 +139,7 @@ def test_any_changed_byte_is_found(path, seed):
 
 @pytest.mark.parametrize(
     ("keep", "words"),
-    [
-        (0, "not a backup"),
-        (600, "not a backup|damaged"),
-        (3000, "attachments"),
-        (-1500, "manifest.json"),
-    ],
+    [(0, "not a backup"), (600, "not a backup|damaged"), (3000, "attachments"), (-1500, "manifest.json")],
 )
 def test_a_cut_file_is_refused(path, keep, words):
     content = path.read_bytes()

@@ -1,7 +1,5 @@
 """Whole databases are read as they are: every document, revision, conflict and attachment."""
 
-from __future__ import annotations
-
 import base64
 from contextlib import asynccontextmanager
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """Backups that somebody made by hand: refused in a sentence, and no way to write any file of the machine."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

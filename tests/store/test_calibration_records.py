@@ -1,10 +1,7 @@
 """Records of calibrations are on the disk when they are kept, and outlast a kill."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,20 +13,17 @@ from growd.store.points import PointMaker
 from support.clock import ManualClock
 from support.outbox import opened, opened_at
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 RECORD = CalibrationRecord(
     "scd30_1", "calibrate", "air_carbon_dioxide", "ppm", 452.0, 420.0, 420.0, "grower", 1_795_000_000.0
 )
 STATE = {"records": {"scd30_1": {"time": RECORD.time}}, "since": {}}
 
 
-def records_of(local, outbox) -> CalibrationRecords:
+def records_of(local, outbox):
     return CalibrationRecords(local, outbox, PointMaker("0123456789ab"))
 
 
-async def test_a_record_is_an_event_with_who_when_before_after_and_reference(tmp_path: Path):
+async def test_a_record_is_an_event_with_who_when_before_after_and_reference(tmp_path):
     file = tmp_path / "growd.sqlite3"
     local = await LocalStore.open(file)
     async with opened(local, ManualClock()) as outbox:
@@ -59,7 +53,7 @@ async def test_a_record_is_an_event_with_who_when_before_after_and_reference(tmp
     }
 
 
-async def test_the_state_outlasts_a_restart(tmp_path: Path):
+async def test_the_state_outlasts_a_restart(tmp_path):
     file = tmp_path / "growd.sqlite3"
     for turn in (1, 2):
         local = await LocalStore.open(file)
@@ -72,7 +66,7 @@ async def test_the_state_outlasts_a_restart(tmp_path: Path):
         await local.close()
 
 
-async def test_a_record_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path: Path):
+async def test_a_record_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path):
     file = tmp_path / "growd.sqlite3"
     local = await LocalStore.open(file)
     async with opened(local, ManualClock()) as outbox:

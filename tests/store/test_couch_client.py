@@ -1,10 +1,7 @@
 """The database client: its requests, and the error for each bad answer."""
 
-from __future__ import annotations
-
 import base64
 import json
-from typing import Any
 
 import pytest
 from aiohttp import web
@@ -14,8 +11,8 @@ from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
 
 
-def answering(body: bytes | str, code: int = 200) -> Any:
-    async def step(_server: FaultyServer, _request: web.Request, _body: Any) -> web.Response:
+def answering(body, code=200):
+    async def step(_server, _request, _body):
         return web.Response(body=body, status=code, content_type="application/json")
 
     return step
@@ -81,7 +78,7 @@ async def test_an_endless_answer_is_cut_off(server, session, said):
 
 
 async def test_the_address_may_change_and_may_be_missing(server, session, said):
-    addresses: list[str | None] = [None, server.url]
+    addresses = [None, server.url]
     couch = Couch(session, lambda: addresses.pop(0))
     with said.raises(CouchUnavailableError):
         await couch.server()
@@ -89,7 +86,7 @@ async def test_the_address_may_change_and_may_be_missing(server, session, said):
 
 
 async def test_credentials_are_sent_and_never_shown(server, session):
-    def sent() -> str:
+    def sent():
         return base64.b64decode(server.headers[-1]["Authorization"].removeprefix("Basic ")).decode()
 
     in_address = server.url.replace("http://", "http://grow%40home:p%C3%A4ss@")

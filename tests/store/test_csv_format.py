@@ -1,7 +1,5 @@
 """Cells are printed as by JavaScript; Node is the reference."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -33,22 +31,21 @@ require('readline').createInterface({ input: process.stdin }).on('line', (line) 
 class Node:
     """A process of Node that answers line by line."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments):
         node = shutil.which("node")
         assert node is not None
         self._process = subprocess.Popen(
             [node, "-e", REFERENCE, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def __call__(self, text: str) -> str:
+    def __call__(self, text):
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(text + "\n")
         self._process.stdin.flush()
-        printed: str = json.loads(self._process.stdout.readline())
-        return printed
+        return json.loads(self._process.stdout.readline())
 
-    def close(self) -> None:
+    def close(self):
         self._process.communicate()
 
 

@@ -1,13 +1,10 @@
 """A damaged growd.sqlite3 is reported and quarantined, and its readable rows are saved."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import random
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,9 +17,6 @@ from growd.store.points import PointMaker
 from support.clock import ManualClock
 from support.outbox import add_durably, opened, opened_at
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 PAGE = 4096
 MAKER = PointMaker("0123456789ab")
 POINTS = [MAKER.make("environment_1", "air_humidity", value / 7, 1e9 + value) for value in range(400)]
@@ -30,12 +24,12 @@ PARAMETERS = {f"branch/leaf_{number}": ["a value", number] for number in range(2
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "growd.sqlite3"
 
 
 @pytest.fixture
-async def whole(path: Path) -> bytes:
+async def whole(path):
     """A file with points, parameters and state in it."""
     local = await LocalStore.open(path)
     await local.write(lambda file: point_tables.insert(file, POINTS, point_tables.RowNumbers(file)))
@@ -48,10 +42,10 @@ async def whole(path: Path) -> bytes:
     return await asyncio.to_thread(path.read_bytes)
 
 
-async def lay(path: Path, content: bytes) -> None:
+async def lay(path, content):
     """Write the file, and delete those beside it."""
 
-    def write() -> None:
+    def write():
         for beside in path.parent.glob(f"{path.name}*"):
             beside.unlink()
         path.write_bytes(content)
@@ -59,7 +53,7 @@ async def lay(path: Path, content: bytes) -> None:
     await asyncio.to_thread(write)
 
 
-async def found(path: Path) -> tuple[list[str], set[str], dict[str, Any]]:
+async def found(path):
     """The notices, points and parameters after a start; checks that the store can be written."""
     local = await LocalStore.open(path)
     try:
@@ -133,7 +127,7 @@ async def test_a_power_cut_while_a_file_is_replaced_loses_nothing(path, whole, m
     page = 8
     await lay(path, whole[: page * PAGE] + bytes(PAGE) + whole[(page + 1) * PAGE :])
 
-    def cut(_: object) -> None:
+    def cut(_):
         raise OSError("the power is gone")
 
     with monkeypatch.context() as patched:
@@ -147,13 +141,13 @@ async def test_a_power_cut_while_a_file_is_replaced_loses_nothing(path, whole, m
 
 @pytest.mark.parametrize("kind", ["torn", "random", "header", "cut"])
 async def test_a_damaged_write_ahead_log_loses_only_commits_behind_the_damage(path, whole, kind):
-    def leave_behind() -> tuple[bytes, bytes]:
+    def leave_behind():
         with closing(sqlite3.connect(path, isolation_level=None)) as file:
             for number in range(20):
                 file.execute("INSERT INTO state VALUES (?, 'true')", (f"late {number}",))
             return path.read_bytes(), path.with_name(f"{path.name}-wal").read_bytes()
 
-    def states() -> set[str]:
+    def states():
         with closing(sqlite3.connect(path)) as file:
             return {key for (key,) in file.execute("SELECT key FROM state WHERE key LIKE 'late %'")}
 
@@ -225,7 +219,7 @@ async def test_a_lost_log_is_reported_once(path, content, words):
         assert outbox.notices == []
     log = path.with_name("points.log")
 
-    def damage() -> None:
+    def damage():
         if content is None:
             log.unlink()
         else:
@@ -274,7 +268,7 @@ async def test_a_failing_quarantine_is_reported(path, monkeypatch, failing):
     content[512 + 100] ^= 1
     await asyncio.to_thread(log.write_bytes, content)
 
-    def full(*_: object) -> None:
+    def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("shutil.copyfile", full)

@@ -1,13 +1,10 @@
 """The statements of docs/data-analysis.md, over an export of two chambers."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,22 +12,19 @@ from growd_analysis.runs.tables import OBSERVATIONS
 from support.checkout import ROOT
 from support.program import PATIENCE_S
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 PAGE = ROOT / "docs/data-analysis.md"
 PPM = {"environment_1": 400.0, "shelf_2": 1_000.0}
 HEADER = "time,environment,category,variable,value,unit,is_manual"
 
 
-def block(section: str, language: str = "", number: int = 0) -> str:
+def block(section, language="", number=0):
     """A block of code in a section of the page."""
     text = PAGE.read_text(encoding="utf-8").partition(f"## {section}\n")[2].partition("\n## ")[0]
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[number]
 
 
 @pytest.fixture
-def points(tmp_path: Path) -> Path:
+def points(tmp_path):
     """What `growd db export --category all` writes for a morning."""
     rows = [HEADER]
     for minute in range(0, 121, 5):
@@ -53,7 +47,7 @@ def points(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, code: str) -> list[str]:
+def run(folder, code):
     """What a program prints that runs in a folder, in lines."""
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -67,7 +61,7 @@ def run(folder: Path, code: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_pandas_keeps_chambers_and_categories_apart(points: Path):
+def test_pandas_keeps_chambers_and_categories_apart(points):
     pytest.importorskip("pandas")
     code = "\n".join((block("pandas"), "for key, ppm in hourly.items(): print(key[0], ppm)"))
     printed = run(points, code)
@@ -76,14 +70,14 @@ def test_pandas_keeps_chambers_and_categories_apart(points: Path):
     }
 
 
-def test_the_sums_of_days_run(points: Path):
+def test_the_sums_of_days_run(points):
     pytest.importorskip("pandas")
     code = [block("pandas", number=each) for each in range(3)]
     printed = run(points, "\n".join((*code, "print(*degree_days, *dli)")))[-1]
     assert printed == "20.0 8.64 4.32"  # half a day has half the light, and no mean of the day
 
 
-def test_duckdb_keeps_chambers_and_categories_apart(points: Path):
+def test_duckdb_keeps_chambers_and_categories_apart(points):
     duckdb = pytest.importorskip("duckdb")
     statement = block("DuckDB", "sql").replace("points.csv", str(points / "points.csv"))
     answer = duckdb.sql(statement).fetchall()
@@ -91,7 +85,7 @@ def test_duckdb_keeps_chambers_and_categories_apart(points: Path):
     assert answer == [(name, day, ppm) for name, ppm in PPM.items()]
 
 
-def test_two_treatments_are_compared_by_runs_and_not_by_weighings(points: Path):
+def test_two_treatments_are_compared_by_runs_and_not_by_weighings(points):
     duckdb = pytest.importorskip("duckdb")
     header = ",".join(OBSERVATIONS.columns)
     for number, treatment, degrees, masses in (
@@ -115,7 +109,7 @@ def test_two_treatments_are_compared_by_runs_and_not_by_weighings(points: Path):
     assert climate == [("20", "air_temperature", 21.0), ("red", "air_temperature", 24.0)]
 
 
-def test_duckdb_keeps_runs_apart(points: Path):
+def test_duckdb_keeps_runs_apart(points):
     duckdb = pytest.importorskip("duckdb")
     for name in ("run-1", "run-2"):
         (points / name).mkdir()

@@ -1,33 +1,24 @@
 """Bootstrap and shipping against a real database: the embedded one, or the CouchDB of GROWD_TEST_COUCHDB."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
 
 from growd.runtime.pauses import Pauses
-from growd.store.bootstrap import Databases, bootstrap, read_design, supports_last
+from growd.store.bootstrap import bootstrap, read_design, supports_last
 from growd.store.couch import Couch
 from growd.store.database import Database
 from growd.store.embedded import EmbeddedDatabase
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, DesignFileError
-from growd.store.points import DataPoint, PointMaker
+from growd.store.points import PointMaker
 from growd.store.shipper import Shipper
 from support.clock import ManualClock
 from support.outbox import add_durably, opened_at
 from support.own_databases import own_databases
 from support.running import in_tasks
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from growd.store.outbox import Outbox
-    from support.database import DatabaseServer
 
 FILES = Path(__file__).parents[2] / "couchdb"
 VALIDATE = """
@@ -40,23 +31,23 @@ function (newDoc, oldDoc, userCtx) {
 
 
 @pytest.fixture
-async def own(database_server: DatabaseServer) -> AsyncIterator[tuple[Couch, Databases]]:
+async def own(database_server):
     async with own_databases(database_server) as own:
         yield own
 
 
 @pytest.fixture
-def couch(own: tuple[Couch, Databases]) -> Couch:
+def couch(own):
     return own[0]
 
 
 @pytest.fixture
-def databases(own: tuple[Couch, Databases]) -> Databases:
+def databases(own):
     return own[1]
 
 
 @pytest.fixture
-async def outbox(tmp_path: Path) -> AsyncIterator[Outbox]:
+async def outbox(tmp_path):
     async with opened_at(tmp_path / "growd.sqlite3", ManualClock()) as outbox:
         yield outbox
 
@@ -64,11 +55,11 @@ async def outbox(tmp_path: Path) -> AsyncIterator[Outbox]:
 MAKER = PointMaker("0123456789ab")
 
 
-def point(value: Any, at: float = 1_700_000_000.0) -> DataPoint:
+def point(value, at=1_700_000_000.0):
     return MAKER.make("environment_1", "air_humidity", value, at, is_desired=False)
 
 
-def write(folder: Path, files: dict[str, str]) -> Path:
+def write(folder, files):
     for name, text in files.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -190,7 +181,7 @@ async def test_a_point_refused_by_the_validation_is_rejected_and_the_others_are_
 
 
 async def test_the_shipper_makes_a_missing_database(couch, databases, outbox):
-    async def prepare() -> None:
+    async def prepare():
         await bootstrap(couch, FILES, "svc", databases)
 
     shipper = Shipper(
@@ -210,7 +201,7 @@ async def test_the_shipper_makes_a_missing_database(couch, databases, outbox):
 async def test_the_shipper_and_the_records_of_runs_set_it_up_one_after_the_other(tmp_path, monkeypatch):
     steps = []
 
-    async def set_up(*_: object) -> None:
+    async def set_up(*_):
         steps.append("begins")
         await asyncio.sleep(0)
         steps.append("ends")
@@ -247,12 +238,12 @@ async def test_a_failed_start_of_the_embedded_server_is_the_reason_of_each_error
 async def test_reading_a_recipe_waits_for_the_embedded_server_to_start(tmp_path, monkeypatch):
     async with Database(files=FILES, data=tmp_path, design_name="svc") as database:  # it is not started yet
 
-        async def up() -> str:
+        async def up():
             monkeypatch.setattr(EmbeddedDatabase, "url", "http://127.0.0.1:1")
             database.prepared.set()
             return "http://127.0.0.1:1"
 
-        async def get(*_: object, **__: object) -> dict[str, Any]:
+        async def get(*_, **__):
             return {"_id": "day"}
 
         monkeypatch.setattr(database.couch, "get", get)

@@ -1,10 +1,7 @@
 """The node `database` shows version, address and reachability of a real server."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import web
@@ -15,30 +12,21 @@ from growd.store import database_node
 from growd.store.database import Database
 from growd.store.database_node import DatabaseNode
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from pathlib import Path
-
-    from support.database import DatabaseServer
-
 
 @asynccontextmanager
-async def node_of(path: Path, url: str) -> AsyncIterator[DatabaseNode]:
+async def node_of(path, url):
     database = Database(files=path, data=path, design_name="svc", url=url, credentials=("user", "wrong"))
     async with database:
         yield DatabaseNode(Bus(RealClock()), database)
 
 
-async def told(node: DatabaseNode) -> dict[str, Any]:
+async def told(node):
     await node.node.prepare()
-    answer: dict[str, Any] = node.node.information()["database"]
-    return answer
+    return node.node.information()["database"]
 
 
 @asynccontextmanager
-async def answering(
-    handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
-) -> AsyncIterator[str]:
+async def answering(handler):
     runner = web.ServerRunner(web.Server(handler))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -48,9 +36,7 @@ async def answering(
         await runner.cleanup()
 
 
-async def test_a_real_server_tells_its_version_without_a_login(
-    tmp_path: Path, database_server: DatabaseServer
-):
+async def test_a_real_server_tells_its_version_without_a_login(tmp_path, database_server):
     async with node_of(tmp_path, database_server.url) as node:
         answer = await told(node)
     assert answer.pop("version")
@@ -58,9 +44,7 @@ async def test_a_real_server_tells_its_version_without_a_login(
 
 
 @pytest.mark.parametrize(("count", "what"), [("hangs", "stopped answering"), ("crashes", "crashed")])
-async def test_a_server_that_was_restarted_is_shown_as_a_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: str, what: str
-):
+async def test_a_server_that_was_restarted_is_shown_as_a_problem(tmp_path, monkeypatch, count, what):
     async with node_of(tmp_path, "") as node:
         assert node.node.information()["problems"] == []
         monkeypatch.setattr(Database, count, 2)
@@ -69,10 +53,10 @@ async def test_a_server_that_was_restarted_is_shown_as_a_problem(
     assert not problem.get("is_failure")
 
 
-async def test_a_server_that_requires_a_login_is_reachable(tmp_path: Path):
+async def test_a_server_that_requires_a_login_is_reachable(tmp_path):
     seen = []
 
-    async def refuse(request: web.BaseRequest) -> web.StreamResponse:
+    async def refuse(request):
         seen.append(request.headers.get("Authorization"))
         return web.json_response(
             {"error": "unauthorized", "reason": "You are not a server admin."}, status=401
@@ -84,12 +68,12 @@ async def test_a_server_that_requires_a_login_is_reachable(tmp_path: Path):
     assert seen == [None]  # CouchDB would count a wrong password
 
 
-async def test_index_builds_are_shown_once_the_login_has_worked(tmp_path: Path):
+async def test_index_builds_are_shown_once_the_login_has_worked(tmp_path):
     task = {"type": "indexer", "database": "environmental_data_point", "design_document": "_design/svc"}
     tasks = [task | {"changes_done": 1, "total_changes": 4}]
     tasks.append(tasks[0] | {"database": "of_others"})
 
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+    async def answer(request):
         return web.json_response(tasks if request.path == "/_active_tasks" else {"version": "3.5.0"})
 
     async with answering(answer) as url, node_of(tmp_path, url) as node:
@@ -100,7 +84,7 @@ async def test_index_builds_are_shown_once_the_login_has_worked(tmp_path: Path):
     assert (index["database"], index["percent"], index["left"]) == ("environmental_data_point", 25, 3)
 
 
-async def test_an_unreachable_server_is_shown_with_the_reason(tmp_path: Path, own_port: int):
+async def test_an_unreachable_server_is_shown_with_the_reason(tmp_path, own_port):
     async with node_of(tmp_path, f"http://127.0.0.1:{own_port}") as node:
         answer = await told(node)
     assert answer["reachable"] is False
@@ -108,14 +92,12 @@ async def test_an_unreachable_server_is_shown_with_the_reason(tmp_path: Path, ow
     assert "version" not in answer
 
 
-async def test_a_silent_server_delays_status_by_a_bounded_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_silent_server_delays_status_by_a_bounded_time(tmp_path, monkeypatch):
     monkeypatch.setattr(database_node, "_PATIENCE_S", 0.01)
     asked = 0
     never = asyncio.Event()
 
-    async def hang(_: web.BaseRequest) -> web.StreamResponse:
+    async def hang(_):
         nonlocal asked
         asked += 1
         await never.wait()
@@ -129,7 +111,7 @@ async def test_a_silent_server_delays_status_by_a_bounded_time(
 
 
 @pytest.mark.parametrize("url", ["", "http://user:secret@couch:5984"])
-async def test_an_address_is_shown_without_its_login(tmp_path: Path, url: str):
+async def test_an_address_is_shown_without_its_login(tmp_path, url):
     database = Database(files=tmp_path, data=tmp_path, design_name="svc", url=url)
     answer = DatabaseNode(Bus(RealClock()), database).node.information()["database"]
     assert answer.get("address") == ("http://couch:5984" if url else None)

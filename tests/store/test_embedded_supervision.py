@@ -1,7 +1,5 @@
 """The embedded database as a child: start, restart, end, and its log."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging
@@ -12,7 +10,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
@@ -25,9 +22,6 @@ from support.processes import child_with
 from support.running import in_tasks
 from support.waiting import PATIENCE_S
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 SERVER = Path(__file__).parents[2] / "couchdb" / "embedded" / "server.mjs"
 until = ManualClock().until
 
@@ -37,38 +31,38 @@ WAITS_FOR_THE_END_OF_STDIN = "sys.stdin.read()"
 SAYS_WHO_IT_IS = "print(f'pid {os.getpid()} session {os.getsid(0)}', file=sys.stderr, flush=True)"
 
 
-def stand_in(folder: Path, *lines: str) -> Path:
+def stand_in(folder, *lines):
     script = folder / "server.py"
     script.write_text("\n".join(["import os, signal, sys, time", *lines]))
     return script
 
 
-def database(script: Path, data: Path, **options: Any) -> EmbeddedDatabase:
+def database(script, data, **options):
     node = shutil.which("node") if script.suffix == ".mjs" else sys.executable
     assert node
     return EmbeddedDatabase(node, script, data, **({"pauses": Pauses(0.01, 0.02, least=1.0)} | options))
 
 
 @contextlib.asynccontextmanager
-async def running(embedded: EmbeddedDatabase) -> AsyncIterator[None]:
+async def running(embedded):
     async with in_tasks(embedded):
         yield
     assert embedded.url is None
 
 
-def pids(caplog: pytest.LogCaptureFixture) -> list[int]:
+def pids(caplog):
     """The processes that have reported their ids."""
     said = [re.search(r"embedded database: pid (\d+)", record.getMessage()) for record in caplog.records]
     return [int(found[1]) for found in said if found]
 
 
 @pytest.fixture(autouse=True)
-def keep_log(caplog: pytest.LogCaptureFixture) -> None:
+def keep_log(caplog):
     caplog.set_level(logging.INFO, "growd.store.embedded")
 
 
 async def test_the_real_server_serves_is_restarted_and_keeps_its_data(tmp_path):
-    addresses: list[str | None] = []
+    addresses = []
     embedded = database(SERVER, tmp_path / "data")
     embedded.on_up = lambda: addresses.append(embedded.url)
     async with running(embedded), aiohttp.ClientSession() as session:
@@ -103,7 +97,7 @@ async def test_it_answers_until_growd_ends_it_though_systemd_sends_sigterm_to_al
     assert [each.message for each in caplog.records if each.levelno > logging.INFO] == []
 
 
-def is_there(pid: int) -> bool:
+def is_there(pid):
     return Path(f"/proc/{pid}").exists()
 
 
@@ -144,7 +138,7 @@ async def test_a_child_that_ignores_sigterm_is_killed(tmp_path, caplog):
 
 
 async def test_only_asyncio_waits_for_the_child(tmp_path, monkeypatch):
-    def poll(self: subprocess.Popen[bytes]) -> None:
+    def poll(self):
         raise AssertionError("a poll may reap the child before asyncio's watcher, which then warns")
 
     embedded = database(stand_in(tmp_path, LISTENS, "sys.stdin.read()"), tmp_path)
@@ -164,7 +158,7 @@ async def test_it_is_restarted_after_growing_pauses(tmp_path, caplog, said):
     said(errors[:3])
 
 
-def is_asked() -> bool:
+def is_asked():
     """Whether a question to a child waits for its answer."""
     return any(task.get_name() == "embedded database: question" for task in asyncio.all_tasks())
 
@@ -212,8 +206,8 @@ async def test_a_child_that_closes_each_connection_is_replaced(tmp_path):
         await until(lambda: embedded.hangs == 1)
 
 
-async def failure(embedded: EmbeddedDatabase, caplog: pytest.LogCaptureFixture) -> str:
-    def first_error() -> str | None:
+async def failure(embedded, caplog):
+    def first_error():
         errors = (record.getMessage() for record in caplog.records if record.levelno == logging.ERROR)
         return next(errors, None)
 
@@ -312,7 +306,7 @@ async def test_it_ends_when_growd_was_killed(tmp_path):
     await holder.wait()
     port = int(url.rpartition(":")[2])
 
-    async def answers() -> bool:
+    async def answers():
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
         except ConnectionError:  # refused, or reset where it left between the two halves of the handshake

@@ -1,11 +1,8 @@
 """Entries of the journal: on the disk when they are acknowledged, and once in the database."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 from contextlib import AsyncExitStack
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -167,19 +164,19 @@ async def test_a_database_that_is_made_anew_gets_what_waits(rig):
 class Refusing:
     """A database that refuses some requests for their content."""
 
-    def __init__(self, rig: Any, error: Exception, of: str) -> None:
+    def __init__(self, rig, error, of):
         self.rig, self.error, self.of = rig, error, of
         self.couch = rig.couch
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(self.couch, name)
 
-    async def put_whole(self, database: str, document: Any, attachments: Any) -> Any:
+    async def put_whole(self, database, document, attachments):
         if any(one.name == self.of for one in attachments):
             raise self.error
         return await self.couch.put_whole(database, document, attachments)
 
-    async def put_attachment(self, database: str, name: str, revision: str, attachment: Any) -> Any:
+    async def put_attachment(self, database, name, revision, attachment):
         if attachment.name == self.of:
             raise self.error
         return await self.couch.put_attachment(database, name, revision, attachment)
@@ -324,7 +321,7 @@ async def test_only_photos_of_entries_can_be_read(rig, name):
 
 
 class _at:  # noqa: N801  an entry elsewhere
-    def __init__(self, where: str) -> None:
+    def __init__(self, where):
         self.id = where
 
 

@@ -1,7 +1,5 @@
 """A power cut or a kill at any step while an entry is saved: the whole entry is there or nothing of it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat
@@ -23,19 +21,19 @@ ROOT = Path(__file__).parents[2]
 class SyncedDisk:
     """What is certain to be on the disk: the files and folders as they were when they were synced."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.root = folder.stat().st_ino
-        self._files: dict[int, bytes] = {}
-        self._folders: dict[int, dict[str, int]] = {self.root: {}}
+        self._files = {}
+        self._folders = {self.root: {}}
 
-    def sync(self, descriptor: int) -> None:
+    def sync(self, descriptor):
         status, place = os.fstat(descriptor), Path(f"/proc/self/fd/{descriptor}").readlink()
         if stat.S_ISDIR(status.st_mode):
             self._folders[status.st_ino] = {path.name: path.stat().st_ino for path in place.iterdir()}
         else:
             self._files[status.st_ino] = place.read_bytes()
 
-    def lay(self, target: Path, number: int | None = None) -> None:
+    def lay(self, target, number=None):
         """Write the state after a cut that loses everything else."""
         target.mkdir()
         for name, inode in self._folders.get(self.root if number is None else number, {}).items():
@@ -47,7 +45,7 @@ class SyncedDisk:
                 (target / name).touch()
 
 
-def save(data: Path) -> JournalEntry:
+def save(data):
     """Save an entry; without the thread, so that each step can be stopped at."""
     staged = EntryFolder(data).begin()
     for photo in PHOTOS:
@@ -62,7 +60,7 @@ def save(data: Path) -> JournalEntry:
     return entry
 
 
-def found_in(data: Path) -> JournalEntry | None:
+def found_in(data):
     """The entry in a data folder, which is whole."""
     folder = EntryFolder(data)
     entries = [*folder.load().values()]
@@ -83,14 +81,14 @@ def test_a_power_cut_leaves_the_whole_entry_or_nothing(tmp_path, monkeypatch):
     disk = SyncedDisk(data)
     fsync = os.fsync
 
-    def look() -> None:
+    def look():
         """The least and the most that a cut leaves."""
         for name, lay in (("least", disk.lay), ("most", lambda target: shutil.copytree(data, target))):
             target = tmp_path / f"{name} {len(states)}"
             lay(target)
             states.append(found_in(target))
 
-    def recorded(descriptor: int) -> None:
+    def recorded(descriptor):
         look()
         fsync(descriptor)
         disk.sync(descriptor)

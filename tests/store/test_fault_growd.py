@@ -1,12 +1,9 @@
 """The whole growd with a faulty line to the database, and killed: acknowledged recipes are stored once."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import signal
 from collections import Counter
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import aiohttp
@@ -14,16 +11,9 @@ import pytest
 
 from growd.store.bootstrap import Databases
 from support import fault_proxy
-from support.couch_client import Client, client_of
+from support.couch_client import client_of
 from support.fault_proxy import FaultProxy
-from support.program import PATIENCE_S, Program, started
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from support.database import DatabaseServer
-    from support.fault_proxy import Exchange
+from support.program import PATIENCE_S, started
 
 ENV = "environment_1"
 RECIPES = [f"recipe_{number}" for number in range(24)]
@@ -33,13 +23,13 @@ pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.fixture
-async def client(database_server: DatabaseServer) -> AsyncIterator[Client]:
+async def client(database_server):
     async with client_of(database_server.url, database_server.auth) as client:
         yield client
 
 
 @pytest.fixture
-async def prefix(client: Client) -> AsyncIterator[str]:
+async def prefix(client):
     """Databases with names that no other test uses, with the recipes."""
     prefix = f"faults_{secrets.token_hex(6)}_"
     documents = [{"_id": name, "format": "simple", "operations": OPERATIONS} for name in RECIPES]
@@ -53,14 +43,13 @@ async def prefix(client: Client) -> AsyncIterator[str]:
 class Grower:
     """Starts and stops recipes, and records those that were acknowledged."""
 
-    def __init__(self, session: aiohttp.ClientSession, proxy: FaultProxy) -> None:
-        self.acknowledged: list[tuple[str, str]] = []
-        self.program: Program
+    def __init__(self, session, proxy):
+        self.acknowledged = []
         self._session = session
         self._batch = asyncio.Event()
         proxy.watch = self._watch
 
-    async def grow(self, recipes: list[str]) -> None:
+    async def grow(self, recipes):
         """Start and stop each, and check now and then that points are sent meanwhile."""
         for place, recipe in enumerate(recipes):
             assert not await self.start(recipe) or await self.stop(recipe)
@@ -68,13 +57,13 @@ class Grower:
                 self._batch.clear()
                 await asyncio.wait_for(self._batch.wait(), PATIENCE_S)
 
-    async def start(self, recipe: str) -> bool:
+    async def start(self, recipe):
         return await self._ask("start_recipe", ("recipe_start", recipe), {"recipe_id": recipe})
 
-    async def stop(self, recipe: str) -> bool:
+    async def stop(self, recipe):
         return await self._ask("stop_recipe", ("recipe_end", recipe), {})
 
-    async def _ask(self, service: str, point: tuple[str, str], arguments: dict[str, str]) -> bool:
+    async def _ask(self, service, point, arguments):
         url = f"{self.program.api}/service/{ENV}/{service}"
         async with self._session.post(url, json=arguments) as response:
             answer = await response.json()
@@ -84,14 +73,14 @@ class Grower:
             assert answer["error"] == "refused", answer
         return response.status == 200
 
-    def _watch(self, _fault: str, exchange: Exchange) -> None:
+    def _watch(self, _fault, exchange):
         if exchange.path.endswith("/_bulk_docs"):
             self._batch.set()
 
 
 @pytest.mark.kill
 async def test_recipes_that_were_answered_for_are_in_the_database_once(
-    tmp_path: Path, database_server: DatabaseServer, client: Client, prefix: str
+    tmp_path, database_server, client, prefix
 ):
     faults = [*fault_proxy.CUTS, *fault_proxy.ANSWERS, *fault_proxy.UNWELL]
     async with (
@@ -130,7 +119,7 @@ async def test_recipes_that_were_answered_for_are_in_the_database_once(
     assert starts == len(grower.acknowledged), "a recipe was stored that was not acknowledged"
 
 
-def settings(proxy: FaultProxy, server: DatabaseServer, prefix: str) -> tuple[str, ...]:
+def settings(proxy, server, prefix):
     """Options with which growd sends each point at once, through the proxy."""
     user, password = server.auth or ("", "")
     login = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user else ""

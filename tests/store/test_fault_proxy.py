@@ -3,13 +3,10 @@
 Acknowledged points are stored once and in order, and failures are shown.
 """
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,18 +19,11 @@ from growd.store.errors import CouchUnavailableError
 from growd.store.points import PointMaker
 from growd.store.shipper import Shipper
 from support import fault_proxy
-from support.couch_client import Client, client_of
+from support.couch_client import client_of
 from support.fault_proxy import FaultProxy
 from support.ledger import Ledger
 from support.outbox import opened_at
 from support.running import in_tasks
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from growd.store.outbox import Outbox
-    from support.database import DatabaseServer
-    from support.fault_proxy import Exchange, Fault
 
 FILES = Path(__file__).parents[2] / "couchdb"
 REQUESTS = 300
@@ -47,20 +37,20 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
 class Store:
     """An outbox whose points go through a proxy, and a ledger of its points."""
 
-    def __init__(self, outbox: Outbox, proxy: FaultProxy, couch: Couch, names: Databases) -> None:
+    def __init__(self, outbox, proxy, couch, names):
         self.outbox = outbox
         self.proxy = proxy
         self.couch = couch
         self.names = names
         self.ledger = Ledger()
         self.ledger.begin_life()
-        self.untold: list[tuple[str, str]] = []
+        self.untold = []
         self._maker = PointMaker("0123456789ab")
         self._count = 0
         self.shipper = self.shipper_with(None)
         proxy.watch = self._watch
 
-    def shipper_with(self, prepare: Callable[[], Any] | None) -> Shipper:
+    def shipper_with(self, prepare):
         """A new shipper."""
         self._fault = fault_proxy.served.__name__
         self.shipper = Shipper(
@@ -76,7 +66,7 @@ class Store:
         )
         return self.shipper
 
-    async def add(self) -> None:
+    async def add(self):
         """Some points of some variables, acknowledged."""
         ids = []
         for _ in range(self.proxy.random.randint(1, 6)):
@@ -89,19 +79,19 @@ class Store:
         await self.outbox.flush()
         self.ledger.take("kept", *ids)
 
-    async def write_through_faults(self, requests: int) -> None:
+    async def write_through_faults(self, requests):
         while (seen := self.proxy.seen.total()) < requests:
             await self.add()
             await self.proxy.until(seen + 1)
 
-    async def ship_all(self) -> None:
+    async def ship_all(self):
         """Check the database, without faults and after `run`."""
         self.proxy.calm()
         self._fault = fault_proxy.served.__name__
         while await self.shipper.drain(fault_proxy.PATIENCE_S):
             pass
 
-    def _watch(self, fault: str, exchange: Exchange) -> None:
+    def _watch(self, fault, exchange):
         """Whether the fault of the last batch is shown when the next one comes."""
         if not exchange.path.endswith("/_bulk_docs"):
             return
@@ -109,7 +99,7 @@ class Store:
             self.untold.append((self._fault, fault))
         self._fault = fault
 
-    async def check(self, client: Client) -> None:
+    async def check(self, client):
         answer = await client("GET", f"/{self.names.points}/_changes", include_docs=True)
         self.ledger.check(answer.json["results"])
         assert not self.shipper.fault.failures
@@ -118,13 +108,13 @@ class Store:
 
 
 @pytest.fixture
-async def client(database_server: DatabaseServer) -> AsyncIterator[Client]:
+async def client(database_server):
     async with client_of(database_server.url, database_server.auth) as client:
         yield client
 
 
 @pytest.fixture
-async def names(client: Client) -> AsyncIterator[Databases]:
+async def names(client):
     """Names that no other test uses; their databases are deleted at the end."""
     prefix = f"faults_{secrets.token_hex(6)}"
     names = Databases.prefixed(f"{prefix}_")
@@ -134,9 +124,7 @@ async def names(client: Client) -> AsyncIterator[Databases]:
 
 
 @asynccontextmanager
-async def store(
-    folder: Path, server: DatabaseServer, names: Databases, faults: list[Fault], **options: Any
-) -> AsyncIterator[Store]:
+async def store(folder, server, names, faults, **options):
     async with (
         opened_at(folder / "growd.sqlite3", RealClock()) as outbox,
         FaultProxy(server.url, faults, **options) as proxy,
@@ -147,18 +135,14 @@ async def store(
         yield Store(outbox, proxy, couch, names)
 
 
-async def make_with_one_shard(client: Client, database: str) -> None:
+async def make_with_one_shard(client, database):
     """Only a database with one shard has an order of all documents."""
     assert (await client("PUT", f"/{database}", q=1)).status in {201, 202}
 
 
 @pytest.mark.fuzz
 async def test_any_fault_of_the_line_loses_and_doubles_nothing(
-    tmp_path: Path,
-    database_server: DatabaseServer,
-    client: Client,
-    names: Databases,
-    caplog: pytest.LogCaptureFixture,
+    tmp_path, database_server, client, names, caplog
 ):
     await make_with_one_shard(client, names.points)
     faults = [*OFTEN * 3, *fault_proxy.REFUSALS * 3, *fault_proxy.DELAYS]
@@ -177,14 +161,12 @@ async def test_any_fault_of_the_line_loses_and_doubles_nothing(
     assert not any("\n" in sentence or rig.proxy.url in sentence for sentence in said)
 
 
-async def test_a_setup_interrupted_by_a_faulty_line_is_completed(
-    tmp_path: Path, database_server: DatabaseServer, client: Client, names: Databases
-):
+async def test_a_setup_interrupted_by_a_faulty_line_is_completed(tmp_path, database_server, client, names):
     """With repeated starts and without refusals, since points are sent after a refused setup."""
     faults = [*OFTEN * 3, *fault_proxy.DELAYS]
     async with store(tmp_path, database_server, names, faults, seed=5, share=0.15) as rig:
 
-        async def prepare() -> None:
+        async def prepare():
             await bootstrap(rig.couch, FILES, "svc", names)
 
         for number in range(1, 6):
@@ -202,9 +184,7 @@ async def test_a_setup_interrupted_by_a_faulty_line_is_completed(
         assert expected.items() <= (await client("GET", f"/{name}/_design/svc")).json.items()
 
 
-async def test_endless_answers_500_lose_nothing(
-    tmp_path: Path, database_server: DatabaseServer, client: Client, names: Databases
-):
+async def test_endless_answers_500_lose_nothing(tmp_path, database_server, client, names):
     """If a server answers 500 for one document and stores others, that document is suspect."""
     await make_with_one_shard(client, names.points)
     faults = fault_proxy.status("500 Internal Server Error")
@@ -220,7 +200,7 @@ async def test_endless_answers_500_lose_nothing(
 
 @pytest.mark.parametrize("twice", [fault_proxy.answer_twice, fault_proxy.answer_again_later])
 async def test_a_repeated_answer_is_not_taken_for_the_next_one(
-    tmp_path: Path, database_server: DatabaseServer, client: Client, names: Databases, twice: Fault
+    tmp_path, database_server, client, names, twice
 ):
     await client("PUT", f"/{names.recipes}")
     wanted = ["lettuce", "basil", "mint"] * 3

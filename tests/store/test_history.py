@@ -1,7 +1,5 @@
 """The history from a real database: series, steps, releases, events, late points, refusals."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import random

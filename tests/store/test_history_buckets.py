@@ -1,7 +1,5 @@
 """Buckets of points: exact for every width, whatever is known already and whatever came meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

@@ -1,7 +1,5 @@
 """The history from rollups is that of the points: at the edge, with late points, and after retirement."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace

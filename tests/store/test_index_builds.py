@@ -1,22 +1,14 @@
 """The progress of an index, from the answers of a CouchDB."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-import aiohttp
 import pytest
 from aiohttp import web
-from faulty_server import FaultyServer, status
+from faulty_server import status
 
 from growd.store.couch import Couch
 from growd.store.database_node import IndexBuild, index_build, index_builds
 
-if TYPE_CHECKING:
-    from faulty_server import Step
 
-
-def task(database: str, done: int, of: int, **members: Any) -> dict[str, Any]:
+def task(database, done, of, **members):
     return {
         "type": "indexer",
         "node": "nonode@nohost",
@@ -39,15 +31,15 @@ TASKS = [
 ]
 
 
-def answers(answer: Any) -> Step:
-    async def step(_server: FaultyServer, _request: web.Request, _body: Any) -> web.StreamResponse:
+def answers(answer):
+    async def step(_server, _request, _body):
         return web.json_response(answer)
 
     return step
 
 
 @pytest.fixture
-def couch(session: aiohttp.ClientSession, server: FaultyServer) -> Couch:
+def couch(session, server):
     return Couch(session, server.url)
 
 

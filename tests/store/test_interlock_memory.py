@@ -1,13 +1,10 @@
 """States of interlocks survive damage to one file, and count as lost if they may be old."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random
 import shutil
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,18 +12,12 @@ from growd.store.local import LocalStore
 from growd.store.memories import FILE_NAME, InterlockMemory
 from growd.store.point_log import LOG_NAME
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
-    from support.sentences import Said
-
 KEY, NAME = "e/interlocks", "growd.sqlite3"
 NOISE = random.Random(1).randbytes(8192)
 
 
 @asynccontextmanager
-async def opened(folder: Path) -> AsyncIterator[InterlockMemory]:
+async def opened(folder):
     local = await LocalStore.open(folder / NAME)
     try:
         yield InterlockMemory(local)
@@ -35,7 +26,7 @@ async def opened(folder: Path) -> AsyncIterator[InterlockMemory]:
 
 
 @pytest.fixture
-async def killed(tmp_path: Path) -> Path:
+async def killed(tmp_path):
     """A data folder after a kill: state 1 was saved before a clean end, 2 and 3 after it."""
     folder = tmp_path / "running"
     folder.mkdir()
@@ -50,11 +41,11 @@ async def killed(tmp_path: Path) -> Path:
     return tmp_path / "killed"
 
 
-def overwritten(content: bytes) -> Callable[[Path], Any]:
+def overwritten(content):
     return lambda file: file.write_bytes(content)
 
 
-DAMAGES: dict[str, Callable[[Path], Any]] = {
+DAMAGES = {
     "nothing": lambda _: None,
     "text": overwritten(b"this is a text, and no database" * 100),
     "random": overwritten(NOISE),
@@ -67,7 +58,7 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_damage_to_the_store_brings_no_old_state_back(killed: Path, damage: str):
+async def test_damage_to_the_store_brings_no_old_state_back(killed, damage):
     DAMAGES[damage](killed / NAME)
     async with opened(killed) as memory:
         assert await memory.state(KEY) == 3
@@ -86,7 +77,7 @@ async def test_damage_to_the_store_brings_no_old_state_back(killed: Path, damage
         ("deleted", f"{FILE_NAME} is missing"),
     ],
 )
-async def test_without_the_file_a_numbered_state_is_lost(killed: Path, damage: str, reason: str):
+async def test_without_the_file_a_numbered_state_is_lost(killed, damage, reason):
     DAMAGES[damage](killed / FILE_NAME)
     for _ in range(2):  # a start that saves nothing does not change that
         async with opened(killed) as memory:
@@ -97,13 +88,13 @@ async def test_without_the_file_a_numbered_state_is_lost(killed: Path, damage: s
         assert await memory.state(KEY) == 5
 
 
-async def test_a_kill_between_the_two_writes_leaves_the_newer_state(killed: Path, monkeypatch):
+async def test_a_kill_between_the_two_writes_leaves_the_newer_state(killed, monkeypatch):
     (killed / FILE_NAME).unlink()
     async with opened(killed) as memory:
         with pytest.raises(ValueError, match="is missing"):
             await memory.state(KEY)
 
-        async def refuse(*_: object) -> None:
+        async def refuse(*_):
             raise OSError("killed")
 
         monkeypatch.setattr(memory._local, "save_state", refuse)
@@ -114,7 +105,7 @@ async def test_a_kill_between_the_two_writes_leaves_the_newer_state(killed: Path
 
 
 @pytest.mark.parametrize("damage", ["text", "random", "zeros", "empty", "deleted"])
-async def test_without_both_files_traces_of_an_earlier_run_mean_a_loss(killed: Path, damage: str):
+async def test_without_both_files_traces_of_an_earlier_run_mean_a_loss(killed, damage):
     (killed / FILE_NAME).unlink()
     DAMAGES[damage](killed / NAME)
     for _ in range(2):
@@ -123,7 +114,7 @@ async def test_without_both_files_traces_of_an_earlier_run_mean_a_loss(killed: P
                 await memory.state(KEY)
 
 
-async def test_a_new_installation_has_lost_nothing_and_older_states_are_read(tmp_path: Path):
+async def test_a_new_installation_has_lost_nothing_and_older_states_are_read(tmp_path):
     async with opened(tmp_path) as memory:
         assert await memory.state(KEY) is None
     local = await LocalStore.open(tmp_path / NAME)
@@ -133,7 +124,7 @@ async def test_a_new_installation_has_lost_nothing_and_older_states_are_read(tmp
         assert await memory.state(KEY) == {"clean": True}
 
 
-async def test_a_pipe_in_place_of_the_file_counts_as_damage(killed: Path, said: Said):
+async def test_a_pipe_in_place_of_the_file_counts_as_damage(killed, said):
     (killed / FILE_NAME).unlink()
     os.mkfifo(killed / FILE_NAME)
     async with opened(killed) as memory:
@@ -144,7 +135,7 @@ async def test_a_pipe_in_place_of_the_file_counts_as_damage(killed: Path, said: 
         assert await memory.state(KEY) == 4
 
 
-async def test_a_new_store_beside_an_old_database_means_a_loss(tmp_path: Path, said: Said):
+async def test_a_new_store_beside_an_old_database_means_a_loss(tmp_path, said):
     (tmp_path / "couchdb").mkdir()
     async with opened(tmp_path) as memory:
         with said.raises(ValueError):

@@ -1,9 +1,6 @@
 """The journal of the recipe runner and the parameters: saved completely or not at all."""
 
-from __future__ import annotations
-
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,10 +15,6 @@ from growd.store.points import PointMaker
 from growd.store.run_documents import DOCUMENT_KEY
 from support.clock import ManualClock
 
-if TYPE_CHECKING:
-    import sqlite3
-    from pathlib import Path
-
 RUN = {"recipe_id": "lettuce", "recipe": {"operations": []}, "start": 5.0, "elapsed": 0.0, "seen": 5.0}
 
 BEGUN = {
@@ -34,16 +27,16 @@ BEGUN = {
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "growd.sqlite3"
 
 
-def journal_of(local: LocalStore, outbox: Outbox, environment: str = "environment_1") -> RunJournal:
+def journal_of(local, outbox, environment="environment_1"):
     return RunJournal(local, outbox, PointMaker(local.device), environment)
 
 
 @asynccontextmanager
-async def opened(path: Path, environment: str = "environment_1"):
+async def opened(path, environment="environment_1"):
     local = await LocalStore.open(path)
     outbox = await Outbox.open(local, ManualClock())
     try:
@@ -98,7 +91,7 @@ async def test_a_write_with_a_point_fails_with_it(path):
     async with opened(path) as (local, outbox, _):
         point = PointMaker(local.device).make("environment_1", "recipe_start", "x", 1.0, is_desired=True)
 
-        def half(file: sqlite3.Connection) -> None:
+        def half(file):
             file.execute("INSERT INTO state VALUES ('half', '1')")
             file.execute("INSERT INTO no_such_table VALUES (1)")
 
@@ -152,7 +145,7 @@ async def test_a_failed_save_of_a_parameter_changes_nothing(path, said):
 GOING = RUN | {"lasted": 0.0, "monotonic": 0.0, "paused": None}
 
 
-def moved(seconds: float) -> dict[str, Any]:
+def moved(seconds):
     return GOING | {"elapsed": seconds, "seen": 5.0 + seconds, "lasted": seconds, "monotonic": seconds}
 
 

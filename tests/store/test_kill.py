@@ -4,32 +4,24 @@ The moments are drawn with a seed. What a life is in the midst of then differs f
 has it; what must be true afterwards does not.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import random
 import secrets
 import shutil
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from growd.store.bootstrap import Databases
-from support.couch_client import Client, client_of
+from support.couch_client import client_of
 from support.database import embedded_server
-from support.lives import Job, Lives, lives
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from support.database import DatabaseServer
+from support.lives import Job, lives
 
 SEED = 7
 
 
-def rounds(daily: int, nightly: int) -> pytest.MarkDecorator:
+def rounds(daily, nightly):
     """How often a test kills."""
     return pytest.mark.parametrize("number", [daily, pytest.param(nightly, marks=pytest.mark.nightly)])
 
@@ -37,7 +29,7 @@ def rounds(daily: int, nightly: int) -> pytest.MarkDecorator:
 pytestmark = pytest.mark.timeout(240)
 
 
-async def check(stored: Lives, client: Client, database: str) -> None:
+async def check(stored, client, database):
     """Compare the ledger with the whole database."""
     answer = await client("GET", f"/{database}/_changes", include_docs=True)
     assert answer.status == 200
@@ -45,7 +37,7 @@ async def check(stored: Lives, client: Client, database: str) -> None:
 
 
 @asynccontextmanager
-async def own_databases(client: Client) -> AsyncIterator[tuple[str, ...]]:
+async def own_databases(client):
     """Names that no other test uses. The database of points has one shard, and thus an order."""
     prefix = f"kill_{secrets.token_hex(6)}"
     names = tuple(Databases.prefixed(f"{prefix}_").names_by_folder().values())
@@ -61,7 +53,7 @@ async def own_databases(client: Client) -> AsyncIterator[tuple[str, ...]]:
 @pytest.mark.kill
 @rounds(20, 200)
 async def test_the_store_killed_at_any_moment_loses_nothing_and_stores_nothing_twice(
-    tmp_path: Path, database_server: DatabaseServer, number: int
+    tmp_path, database_server, number
 ):
     moments = random.Random(SEED)
     async with (
@@ -88,7 +80,7 @@ async def test_the_store_killed_at_any_moment_loses_nothing_and_stores_nothing_t
 @pytest.mark.kill
 @rounds(6, 50)
 async def test_the_database_killed_at_any_moment_loses_nothing_and_stores_nothing_twice(
-    tmp_path: Path, database_server: DatabaseServer, number: int
+    tmp_path, database_server, number
 ):
     moments = random.Random(SEED)
     job = embedding(tmp_path, database_server)
@@ -105,7 +97,7 @@ async def test_the_database_killed_at_any_moment_loses_nothing_and_stores_nothin
 @pytest.mark.kill
 @rounds(4, 20)
 async def test_both_killed_at_any_moment_lose_nothing_and_store_nothing_twice(
-    tmp_path: Path, database_server: DatabaseServer, number: int
+    tmp_path, database_server, number
 ):
     moments = random.Random(SEED + 1)
     job = embedding(tmp_path, database_server)
@@ -123,7 +115,7 @@ async def test_both_killed_at_any_moment_lose_nothing_and_store_nothing_twice(
     assert len(stores.ledger.acknowledged) > 25 * number
 
 
-def embedding(folder: Path, server: DatabaseServer) -> Job:
+def embedding(folder, server):
     """A life with its own folder and embedded database."""
     if not server.is_embedded:
         pytest.skip("the CouchDB of these tests belongs to somebody else: only the embedded one is killed")
@@ -132,7 +124,7 @@ def embedding(folder: Path, server: DatabaseServer) -> Job:
     return Job(str(folder), ("points", "recipes", "environment"), node=node, pace=0.1)
 
 
-async def until_a_moment_of_the_database(stores: Lives, moments: random.Random) -> None:
+async def until_a_moment_of_the_database(stores, moments):
     """Wait for a moment of a new life: during its start, or some time after it."""
     await stores.until("node")
     if moments.random() < 0.4:
@@ -143,7 +135,7 @@ async def until_a_moment_of_the_database(stores: Lives, moments: random.Random) 
         await stores.listen(moments.uniform(0, 0.03))
 
 
-async def end_and_check(stores: Lives, job: Job) -> None:
+async def end_and_check(stores, job):
     await stores.begin(dataclasses.replace(job, steps=4))
     await stores.end_well()
     with embedded_server(Path(job.folder)) as server:
@@ -151,7 +143,7 @@ async def end_and_check(stores: Lives, job: Job) -> None:
             await check(stores, client, job.databases[0])
 
 
-async def kill_at_a_moment(stores: Lives, moments: random.Random) -> None:
+async def kill_at_a_moment(stores, moments):
     """Kill it while it opens its files, or after some acknowledgements."""
     if moments.random() < 0.2:
         await stores.listen(moments.uniform(0, 0.03))

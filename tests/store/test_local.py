@@ -1,28 +1,22 @@
 """growd.sqlite3: writes are on the disk when they return, and unusable files are reported."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil
 import sqlite3
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from growd.store.errors import LocalStoreError
 from growd.store.local import SCHEMA_VERSION, LocalStore
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "growd.sqlite3"
 
 
-async def kept(store: LocalStore) -> dict[str, Any]:
+async def kept(store):
     rows = await store.read(lambda file: file.execute("SELECT key, value FROM state").fetchall())
     return {key: json.loads(value) for key, value in rows if key != "device"}
 
@@ -46,7 +40,7 @@ async def test_a_state_survives_a_restart(path):
 async def test_a_commit_is_synced_to_the_disk(path):
     store = await LocalStore.open(path)
 
-    def settings(file: sqlite3.Connection) -> tuple[str, int]:
+    def settings(file):
         journal = file.execute("PRAGMA journal_mode").fetchone()[0]
         return journal, file.execute("PRAGMA synchronous").fetchone()[0]
 
@@ -55,7 +49,7 @@ async def test_a_commit_is_synced_to_the_disk(path):
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
-async def test_a_write_to_a_deleted_file_fails(how, tmp_path: Path):
+async def test_a_write_to_a_deleted_file_fails(how, tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     store = await LocalStore.open(folder / "growd.sqlite3")
@@ -76,7 +70,7 @@ async def test_a_write_to_a_deleted_file_fails(how, tmp_path: Path):
 
 async def test_writes_that_come_together_share_a_commit(path):
     store = await LocalStore.open(path)
-    statements: list[str] = []
+    statements = []
     await store.read(lambda file: file.set_trace_callback(statements.append))
     await asyncio.gather(*(store.save_state(f"p{number}", number) for number in range(200)))
     assert len(await kept(store)) == 200
@@ -88,11 +82,11 @@ async def test_writes_that_come_together_share_a_commit(path):
 async def test_a_failing_write_is_undone_alone(path):
     store = await LocalStore.open(path)
 
-    def half(file: sqlite3.Connection) -> None:
+    def half(file):
         file.execute("INSERT INTO state VALUES ('half', '1')")
         raise KeyError("half")
 
-    def wrong(file: sqlite3.Connection) -> None:
+    def wrong(file):
         file.execute("INSERT INTO no_such_table VALUES (1)")
 
     outcomes = await asyncio.gather(
@@ -131,9 +125,9 @@ async def test_closing_commits_waiting_writes_and_refuses_later_ones(path):
 
 async def test_the_callback_runs_after_a_commit_whose_caller_was_cancelled(path):
     store = await LocalStore.open(path)
-    committed: list[int] = []
+    committed = []
 
-    def slow(file: sqlite3.Connection) -> int:
+    def slow(file):
         file.execute("INSERT INTO state VALUES ('p', '1')")
         loop.call_soon_threadsafe(begun.set)
         return 7
@@ -150,7 +144,7 @@ async def test_the_callback_runs_after_a_commit_whose_caller_was_cancelled(path)
 async def test_a_failing_callback_does_not_end_the_committer(path):
     store = await LocalStore.open(path)
 
-    def fail(_: object) -> None:
+    def fail(_):
         raise KeyError("a mistake")
 
     with pytest.raises(KeyError):

@@ -1,9 +1,6 @@
 """Dropped points are counted over restarts and recorded as events."""
 
-from __future__ import annotations
-
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,38 +11,32 @@ from support.clock import ManualClock
 from support.outbox import opened
 from support.running import in_tasks
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from growd.store.outbox import Outbox
-
 BUFFER = 10
 MAKER = PointMaker("0123456789ab")
 
 
 class Rig:
-    def __init__(self, outbox: Outbox, losses: Losses, recorded: list[str], clock: ManualClock) -> None:
+    def __init__(self, outbox, losses, recorded, clock):
         self.outbox = outbox
         self.losses = losses
         self.recorded = recorded
         self.clock = clock
 
-    async def lose(self, number: int) -> None:
+    async def lose(self, number):
         """Add `number` points more than the memory has room for; none can be thinned."""
         for _ in range(number + BUFFER - self.outbox.unsaved):
             self.outbox.add(MAKER.make("e", "restart", "again", 1.0, category="event"))
         await self.until_saved()
 
-    async def until_saved(self) -> None:
+    async def until_saved(self):
         """Wait until it sleeps until the next event."""
         await self.clock.until(lambda: any(not wake.done() for *_, wake in self.clock._sleepers))
 
 
 @asynccontextmanager
-async def rigged(path: Path, clock: ManualClock) -> AsyncIterator[Rig]:
+async def rigged(path, clock):
     local = await LocalStore.open(path)
-    recorded: list[str] = []
+    recorded = []
     async with opened(local, clock, buffer=BUFFER) as outbox:
         losses = Losses(outbox, local, clock, recorded.append)
         await losses.load()
@@ -55,7 +46,7 @@ async def rigged(path: Path, clock: ManualClock) -> AsyncIterator[Rig]:
 
 
 @pytest.fixture
-def clock() -> ManualClock:
+def clock():
     return ManualClock()
 
 

@@ -10,7 +10,6 @@ import sqlite3
 import threading
 from collections import defaultdict
 from contextlib import AsyncExitStack, closing, contextmanager
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,44 +19,38 @@ from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
 from growd.store.point_log import LOG_NAME, PointLog
-from growd.store.points import DataPoint, PointMaker
+from growd.store.points import PointMaker
 from support.clock import ManualClock
 from support.outbox import add_durably, opened, opened_at
 from support.running import in_tasks
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
-    from growd.store.outbox import Outbox
-
 MAKER = PointMaker("0123456789ab")
 
 
-def point(value: Any, at: float | None = None, variable: str = "air_humidity", **more: Any) -> DataPoint:
+def point(value, at=None, variable="air_humidity", **more):
     return MAKER.make("environment_1", variable, value, 1000.0 + value if at is None else at, **more)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "growd.sqlite3"
 
 
 @pytest.fixture
-async def local(path: Path) -> AsyncIterator[LocalStore]:
+async def local(path):
     store = await LocalStore.open(path)
     yield store
     await store.close()
 
 
 @pytest.fixture
-async def outbox(local: LocalStore) -> AsyncIterator[Outbox]:
+async def outbox(local):
     async with opened(local, ManualClock()) as outbox:
         yield outbox
 
 
 @pytest.fixture
-def small_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_log(monkeypatch):
     """16 blocks: full after 15 frames, or when one frame has 4 KB."""
     monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 8192)
 
@@ -68,7 +61,7 @@ class FaultyBlocks(BlockFile):
     error: int | None = None
     writes = 0
 
-    def write(self, number: int, data: bytes) -> None:
+    def write(self, number, data):
         if FaultyBlocks.error is not None:
             raise OSError(FaultyBlocks.error, os.strerror(FaultyBlocks.error))
         FaultyBlocks.writes += 1
@@ -76,31 +69,31 @@ class FaultyBlocks(BlockFile):
 
 
 @pytest.fixture
-def blocks(monkeypatch: pytest.MonkeyPatch) -> type[FaultyBlocks]:
+def blocks(monkeypatch):
     monkeypatch.setattr("growd.store.point_log.BlockFile", FaultyBlocks)
     monkeypatch.setattr(FaultyBlocks, "error", None)
     monkeypatch.setattr(FaultyBlocks, "writes", 0)
     return FaultyBlocks
 
 
-async def values(outbox: Outbox, limit: int = 100_000) -> list[Any]:
+async def values(outbox, limit=100_000):
     return [entry.point.value for entry in await outbox.next_batch(limit)]
 
 
-def in_log(path: Path) -> list[Any]:
+def in_log(path):
     """The points that another process finds in the log."""
     file = BlockFile.open(path.with_name(LOG_NAME), 0)
     with closing(file):
         return [point.value for point in PointLog(file).recovered.values()]
 
 
-def in_file(path: Path) -> list[Any]:
+def in_file(path):
     """The points that another process finds in growd.sqlite3."""
     with closing(sqlite3.connect(path)) as file:
         return [point.value for _, point in point_tables.oldest(file, 1_000_000)]
 
 
-async def set_query_only(local: LocalStore, state: str) -> None:
+async def set_query_only(local, state):
     """Let every write of growd.sqlite3 fail with a real error of SQLite."""
     await local.read(lambda file: file.execute(f"PRAGMA query_only = {state}"))
 
@@ -201,7 +194,7 @@ async def test_a_crash_after_a_move_doubles_no_point(path, small_log, blocks):
 
 
 async def test_a_full_log_moves_into_the_file_in_order(local, path, small_log):
-    statements: list[str] = []
+    statements = []
     await local.read(lambda file: file.set_trace_callback(statements.append))
     async with opened(local, ManualClock()) as outbox:
         statements.clear()
@@ -296,7 +289,7 @@ async def test_while_the_disk_fails_points_are_sent_from_memory(local, blocks, c
 
 
 @contextmanager
-def no_file_grows(size: int) -> Iterator[None]:
+def no_file_grows(size):
     """A limit of the kernel, which refuses writes behind it (setrlimit(2))."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
@@ -359,7 +352,7 @@ async def test_a_point_delivered_during_a_flush_is_not_sent_again(local, blocks,
         (first, _) = await outbox.next_batch(2)
         usual = outbox._append
 
-        async def append(texts: list[str]) -> int:
+        async def append(texts):
             await outbox.mark_delivered([first])
             return await usual(texts)
 
@@ -374,8 +367,8 @@ async def test_a_point_delivered_during_a_move_is_not_sent_again(local, monkeypa
         (first, _) = await outbox.next_batch(2)
         usual = local.write
 
-        async def write(function: Any, committed: Any) -> Any:
-            def committed_late(result: Any) -> None:
+        async def write(function, committed):
+            def committed_late(result):
                 first.is_done = True  # as by `mark_delivered` between the move and this call
                 committed(result)
 
@@ -476,7 +469,7 @@ async def test_points_added_during_a_failing_commit_stay_in_order(local, blocks)
 
 async def test_each_variable_stays_in_order_while_points_move(local, small_log):
     """Batches leave while the log is written, is full, and moves."""
-    shipped: dict[str, list[int]] = defaultdict(list)
+    shipped = defaultdict(list)
     async with opened(local, ManualClock()) as outbox:
         adding = asyncio.create_task(add_many(outbox, 400), name="adding")
         while not adding.done() or outbox.undelivered:
@@ -494,7 +487,7 @@ async def test_each_variable_stays_in_order_while_points_move(local, small_log):
 async def test_points_that_move_while_the_file_is_read_stay_in_order(outbox, local, monkeypatch):
     usual = local.read
 
-    async def read_before_more_comes(function: Any) -> Any:
+    async def read_before_more_comes(function):
         rows = await usual(function)
         monkeypatch.setattr(local, "read", usual)
         await outbox._move_into_file(list(outbox._logged.values()))
@@ -513,7 +506,7 @@ async def test_a_cancelled_move_that_was_committed_is_not_repeated(local, path, 
     clock, usual = ManualClock(), local.write
     begun, gate = asyncio.Event(), threading.Event()
 
-    async def write(*arguments: Any) -> Any:
+    async def write(*arguments):
         begun.set()
         return await usual(*arguments)
 
@@ -536,7 +529,7 @@ async def test_a_cancelled_move_that_was_committed_is_not_repeated(local, path, 
         assert len(await asyncio.to_thread(in_file, path)) == 21
 
 
-async def add_many(outbox: Outbox, number: int) -> None:
+async def add_many(outbox, number):
     for value in range(number):
         for variable in range(3):
             outbox.add(point(value, variable=f"variable_{variable}"))
@@ -565,7 +558,7 @@ async def test_deleting_a_row_twice_deletes_no_newer_point(local, restarts):
 # The budget of the file
 
 
-def season(number: int) -> Iterator[DataPoint]:
+def season(number):
     """Two series, and points that must stay."""
     for at in range(number):
         value = at * 7919 % 1000 + (5000 if at == number // 3 else 0)
@@ -578,9 +571,9 @@ def season(number: int) -> Iterator[DataPoint]:
 
 
 async def test_near_its_budget_the_file_is_thinned_and_extremes_stay(local, path, monkeypatch):
-    looked_at: list[int] = []
+    looked_at = []
 
-    def counted(points: Any, width: float) -> set[int]:
+    def counted(points, width):
         looked_at.append(len(points))
         return thinned(points, width)
 
@@ -639,17 +632,14 @@ async def test_thinning_for_hours_does_not_trip_the_watchdog(local, monkeypatch)
     now, thin, stuck = [0.0], point_tables.thin, []
     clock, liveness = ManualClock(), Liveness(monotonic=lambda: now[0])
 
-    def slow(*arguments: Any) -> tuple[int, int]:
+    def slow(*arguments):
         now[0] += STORE_S / 2
         stuck.extend(liveness.stuck())
         return thin(*arguments)
 
     monkeypatch.setattr(point_tables, "CHUNK", 100)
     monkeypatch.setattr(point_tables, "thin", slow)
-    async with (
-        opened(local, clock, buffer=10_000, budget=0.1, liveness=liveness) as outbox,
-        in_tasks(outbox),
-    ):
+    async with opened(local, clock, buffer=10_000, budget=0.1, liveness=liveness) as outbox, in_tasks(outbox):
         for value in range(4000):
             outbox.add(point(value))
         await clock.advance(1)

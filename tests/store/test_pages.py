@@ -1,7 +1,5 @@
 """A view read page by page: every row once and in order, for any sizes and keys."""
 
-from __future__ import annotations
-
 import json
 from contextlib import aclosing
 from itertools import groupby
@@ -60,10 +58,7 @@ KEYS = st.lists(st.integers(0, 4), max_size=40)
 
 
 SELECTIONS = st.builds(
-    ViewRange,
-    descending=st.booleans(),
-    skip=st.integers(0, 9),
-    limit=st.none() | st.integers(0, 50),
+    ViewRange, descending=st.booleans(), skip=st.integers(0, 9), limit=st.none() | st.integers(0, 50)
 )
 
 
@@ -204,9 +199,9 @@ def test_a_row_deleted_meanwhile_does_not_exceed_the_limit():
 
 async def test_a_list_reads_no_page_behind_its_limit_of_keys():
     rows = [row(number, "d") for number in range(5000)]
-    queries: list[str] = []
+    queries = []
 
-    async def fetch(query: str, _most: int | None) -> bytes:
+    async def fetch(query, _most):
         queries.append(query)
         return page(rows, query, descending=False)
 

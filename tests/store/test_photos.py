@@ -1,7 +1,5 @@
 """Copies of photos: the picture is the same, and the metadata are gone."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys
@@ -34,7 +32,7 @@ def test_a_copy_has_the_picture_the_way_it_is_turned_and_no_metadata(media, make
         assert max(highest for _, highest in (levels if isinstance(levels[0], tuple) else [levels])) <= 8
 
 
-def encoded(kind: str, **options: object) -> bytes:
+def encoded(kind, **options):
     file = io.BytesIO()
     picture = Image.radial_gradient("L").convert("RGB")
     picture.save(file, kind, **options)

@@ -1,7 +1,5 @@
 """The log of new points: acknowledged points that were not released are recovered, in order."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import itertools
@@ -9,7 +7,6 @@ import os
 import random
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import pytest
@@ -22,39 +19,35 @@ from growd.store.block_file import BlockFile
 from growd.store.encoding import point_to_json
 from growd.store.errors import LocalStoreError, LogFullError
 from growd.store.point_log import PointLog, open_log
-from growd.store.points import DataPoint, PointMaker
-
-if TYPE_CHECKING:
-    from support.sentences import Said
-
+from growd.store.points import PointMaker
 
 MAKER = PointMaker("0123456789ab")
 NUMBERS = itertools.count()
 
 
-def points(number: int, text: str = "") -> list[DataPoint]:
+def points(number, text=""):
     return [MAKER.make("environment_1", "v", f"{next(NUMBERS)}{text}", 1.0) for _ in range(number)]
 
 
-def texts(made: list[DataPoint]) -> list[str]:
+def texts(made):
     return [point_to_json(point) for point in made]
 
 
 class FakeBlocks:
     """Blocks in memory; a write may fail before, during or after it."""
 
-    def __init__(self, blocks: int, block: int) -> None:
+    def __init__(self, blocks, block):
         self.size = blocks * block
         self.block = block
         self.content = bytearray(self.size)
-        self.fails_after: int | None = None  # blocks that are written before the error
+        self.fails_after = None  # blocks that are written before the error
         self.is_closed = False
-        self.writes: list[tuple[int, int]] = []
+        self.writes = []
 
-    def read(self) -> bytes:
+    def read(self):
         return bytes(self.content)
 
-    def write(self, number: int, data: bytes) -> None:
+    def write(self, number, data):
         data = data + bytes(-len(data) % self.block)
         start = number * self.block
         assert start + len(data) <= self.size
@@ -65,7 +58,7 @@ class FakeBlocks:
             raise OSError(errno.EIO, "Input/output error")
         self.content[start : start + len(data)] = data
 
-    def close(self) -> None:
+    def close(self):
         self.is_closed = True
 
 
@@ -73,16 +66,16 @@ class LogMachine(RuleBasedStateMachine):
     """A log and a model: points that must be there, and those that may be after a failed write."""
 
     @initialize(blocks=st.integers(4, 40), block=st.sampled_from([512, 4096]))
-    def make(self, blocks: int, block: int) -> None:
+    def make(self, blocks, block):
         self.blocks = FakeBlocks(blocks, block)
         self.log = PointLog(self.blocks)
-        self.kept: dict[int, DataPoint] = {}
-        self.uncertain: set[str] = set()
+        self.kept = {}
+        self.uncertain = set()
         self.written = 0  # released by the file up to here
         self.released = 0
 
     @rule(number=st.integers(0, 6), text=st.sampled_from(["", "x" * 300, "x" * 2000, "\u2028\r é", "\ud800"]))
-    def append(self, number: int, text: str) -> None:
+    def append(self, number, text):
         made = points(number, text)
         try:
             first = self.log.append(texts(made), self.released)
@@ -93,11 +86,11 @@ class LogMachine(RuleBasedStateMachine):
         self.written = self.released
 
     @rule(share=st.floats(0, 1))
-    def release(self, share: float) -> None:
+    def release(self, share):
         self.released += int((self.log.last - self.released) * share)
 
     @rule(number=st.integers(1, 6), blocks=st.integers(0, 12), text=st.sampled_from(["", "x" * 900]))
-    def fail(self, number: int, blocks: int, text: str) -> None:
+    def fail(self, number, blocks, text):
         """A write fails."""
         made = points(number, text)
         self.blocks.fails_after = blocks
@@ -111,7 +104,7 @@ class LogMachine(RuleBasedStateMachine):
         self.uncertain |= {point.id for point in made}
 
     @rule()
-    def move_elsewhere(self) -> None:
+    def move_elsewhere(self):
         """All points move elsewhere, as when the log is full: the next ones must have room."""
         made = points(1)
         self.released = self.log.last
@@ -120,12 +113,12 @@ class LogMachine(RuleBasedStateMachine):
         self.kept |= dict(enumerate(made, first))
 
     @rule()
-    def cut(self) -> None:
+    def cut(self):
         """A power cut: points that were not released are recovered."""
         self.reopen_and_check(self.written)
 
     @rule()
-    def close(self) -> None:
+    def close(self):
         try:
             self.log.close(self.released)
             self.written = self.released
@@ -136,12 +129,12 @@ class LogMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.kept)
     @rule(blocks=st.integers(0, 3), number=st.integers(1, 6))
-    def tear(self, blocks: int, number: int) -> None:
+    def tear(self, blocks, number):
         """A power cut during a write."""
         self.fail(number, blocks, "x" * 900)
         self.reopen_and_check(self.written)
 
-    def reopen_and_check(self, released: int) -> None:
+    def reopen_and_check(self, released):
         self.log = PointLog(self.blocks)
         assert self.log.damage == ""
         wanted = [point for number, point in self.kept.items() if number > self.released]
@@ -156,7 +149,7 @@ class LogMachine(RuleBasedStateMachine):
         self.released = min(self.released, self.log.last)
 
     @invariant()
-    def no_write_destroys_needed_points(self) -> None:
+    def no_write_destroys_needed_points(self):
         if not hasattr(self, "log"):
             return
         again = PointLog(self.blocks)
@@ -304,11 +297,11 @@ def test_a_torn_frame_over_released_points_is_no_damage():
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "points.log"
 
 
-def recovered(path: Path, size: int) -> list[DataPoint]:
+def recovered(path, size):
     file = BlockFile.open(path, size)
     log = PointLog(file)
     assert log.damage == ""
@@ -316,7 +309,7 @@ def recovered(path: Path, size: int) -> list[DataPoint]:
     return list(log.recovered.values())
 
 
-def filled(path: Path, size: int, number: int) -> list[DataPoint]:
+def filled(path, size, number):
     file = BlockFile.open(path, size)
     log = PointLog(file)
     made = points(number)
@@ -350,19 +343,19 @@ def test_a_file_of_another_size_is_read(path, cut):
 def test_a_file_system_without_direct_writes_works(path, monkeypatch, refused):
     usual_open, usual_read = os.open, os.preadv
 
-    def without_direct(name: Any, flags: int, *rest: int) -> int:
+    def without_direct(name, flags, *rest):
         if flags & os.O_DIRECT and refused == "open":
             raise OSError(errno.EINVAL, "Invalid argument")
         descriptor = usual_open(name, flags, *rest)
         opened[descriptor] = flags
         return descriptor
 
-    def read(descriptor: int, *rest: Any) -> int:
+    def read(descriptor, *rest):
         if opened[descriptor] & os.O_DIRECT and refused == "read":
             raise OSError(errno.EINVAL, "Invalid argument")
         return usual_read(descriptor, *rest)
 
-    opened: dict[int, int] = {}
+    opened = {}
     monkeypatch.setattr(os, "open", without_direct)
     monkeypatch.setattr(os, "preadv", read)
     made = filled(path, 8192, 5)
@@ -379,7 +372,7 @@ def test_the_memory_of_a_read_is_free_afterwards(path):
     file.close()
 
 
-def shared_memory() -> int:
+def shared_memory():
     """Resident bytes of this process that are shared, as anonymous mappings of `mmap` are."""
     lines = Path("/proc/self/smaps_rollup").read_text(encoding="ascii").splitlines()
     (kilobytes,) = (line.split()[1] for line in lines if line.startswith("Pss_Shmem:"))
@@ -393,7 +386,7 @@ def test_a_card_with_large_sectors_gets_whole_sectors(path, monkeypatch):
     )
     file = BlockFile.open(path, 16 * 4096)
     assert file.block in {4096, 512}  # 512 where the file system knows no direct writes
-    written: list[tuple[int, int]] = []
+    written = []
     usual_write = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda d, b, at: written.append((len(b), at)) or usual_write(d, b, at))
     log = PointLog(file)
@@ -422,7 +415,7 @@ def test_short_writes_are_continued_when_the_file_is_made(path, monkeypatch):
     assert path.read_bytes() == bytes(40960)
 
 
-def joined_pairs(text: str) -> str:
+def joined_pairs(text):
     """Join adjacent halves of surrogate pairs, as JSON does."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
@@ -484,7 +477,7 @@ def test_the_note_is_that_of_the_newest_frame():
     assert PointLog(blocks).note == ""
 
 
-def test_a_log_of_a_newer_growd_is_not_touched(tmp_path: Path, said: Said):
+def test_a_log_of_a_newer_growd_is_not_touched(tmp_path, said):
     path = tmp_path / "points.log"
     header = struct.pack("<4sIQQQ", b"gLO2", 2, 1, 1, 0)
     frame = header + struct.pack("<I", crc32(b"{}", crc32(header))) + b"{}"

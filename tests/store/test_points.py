@@ -1,7 +1,5 @@
 """Points, their documents and ids."""
 
-from __future__ import annotations
-
 import json
 import math
 

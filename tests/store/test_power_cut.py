@@ -1,7 +1,5 @@
 """A power cut at any moment of a real run: acknowledged writes are there afterwards, once."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import pickle
@@ -9,7 +7,6 @@ import random
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,10 +15,7 @@ from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
 from growd.store.points import PointMaker
 from support.clock import ManualClock
-from support.power import Disk, Entry, sqlite_library
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from support.power import Disk, sqlite_library
 
 pytestmark = pytest.mark.long
 
@@ -33,14 +27,14 @@ CUTS_OF_EACH = 2  # of the four kinds, by turns, at each barrier
 class Promised:
     """What was promised so far, and what may or may not be so because it is under way."""
 
-    def __init__(self) -> None:
-        self.device: str | None = None
-        self.points: dict[str, Any] = {}
-        self.maybe: dict[str, Any] = {}
-        self.parameters: dict[str, list[Any]] = {}
-        self.states: dict[str, list[Any]] = {"run": [None], "order": [None]}
+    def __init__(self):
+        self.device = None
+        self.points = {}
+        self.maybe = {}
+        self.parameters = {}
+        self.states = {"run": [None], "order": [None]}
 
-    def take(self, kind: str, value: Any) -> None:
+    def take(self, kind, value):
         if kind == "is":
             self.device = value
         elif kind == "adding":
@@ -57,7 +51,7 @@ class Promised:
             known = self.parameters if kind == "saved" else self.states
             known |= {name: [new] for name, new in value.items()}
 
-    async def check(self, local: LocalStore, outbox: Outbox) -> None:
+    async def check(self, local, outbox):
         assert (local.notices, outbox.notices) == ([], [])
         assert local.device == self.device or self.device is None
         waiting = [entry.point for entry in await outbox.next_batch(10_000)]
@@ -82,7 +76,7 @@ class Promised:
             assert (run == runs[-1]) == (order is None) or len(orders) == 1
 
 
-async def record_of(folder: Path) -> list[Entry]:
+async def record_of(folder):
     writer = await asyncio.create_subprocess_exec(
         sys.executable,
         str(WRITER),
@@ -90,11 +84,10 @@ async def record_of(folder: Path) -> list[Entry]:
         env={"PYTHONPATH": f"{WRITER.parents[1]}:{WRITER.parents[2]}/daemon"},
     )
     assert await writer.wait() == 0
-    entries: list[Entry] = pickle.loads(await asyncio.to_thread((folder / "record").read_bytes))  # noqa: S301
-    return entries
+    return pickle.loads(await asyncio.to_thread((folder / "record").read_bytes))  # noqa: S301
 
 
-def cuts(entries: list[Entry]) -> Iterator[tuple[Disk, Promised]]:
+def cuts(entries):
     """The moment before each barrier, when most is under way, and the end."""
     disk, promised = Disk(), Promised()
     for kind, *rest in entries:
@@ -108,7 +101,7 @@ def cuts(entries: list[Entry]) -> Iterator[tuple[Disk, Promised]]:
 
 
 @pytest.fixture
-def disk_folder(tmp_path: Path) -> Iterator[Path]:
+def disk_folder(tmp_path):
     """In memory where there is such a place: thousands of files are written here."""
     memory = Path("/dev/shm")  # noqa: S108
     folder = (memory if memory.is_dir() else tmp_path) / f"power cut {random.SystemRandom().random()}"
@@ -117,7 +110,7 @@ def disk_folder(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def lay(folder: Path, files: dict[str, bytes]) -> None:
+def lay(folder, files):
     for old in folder.iterdir():
         old.unlink()
     for name, content in files.items():

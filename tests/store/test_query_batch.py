@@ -1,7 +1,5 @@
 """Queries that are asked for at the same time go to the database in one request."""
 
-from __future__ import annotations
-
 import asyncio
 
 import msgspec
@@ -14,8 +12,8 @@ from growd.store.exporting.queries import MOST_AT_ONCE, QueryAnswers, QueryBatch
 class Server:
     """Answers each query with its number; `sent` has the numbers of each request."""
 
-    def __init__(self, error: StoreError | None = None) -> None:
-        self.sent: list[list[int]] = []
+    def __init__(self, error=None):
+        self.sent = []
         self.error = error
         self.batch = QueryBatch(self.answer)
 

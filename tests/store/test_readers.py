@@ -1,10 +1,7 @@
 """Points wait for a batch to spare the card, and clients that read still find them in the database."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import aiohttp
@@ -21,18 +18,11 @@ from growd.store.couch import Couch
 from growd.store.points import PointMaker
 from growd.store.shipper import Shipper
 from support.clock import ManualClock
-from support.couch_client import Client, client_of, install_design
+from support.couch_client import client_of, install_design
 from support.gateway_server import gateway_to
 from support.outbox import add_durably, opened_at
 from support.running import in_tasks
 from support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from growd.store.outbox import Outbox
-    from support.database import DatabaseServer
 
 MAKER = PointMaker("0123456789ab")
 
@@ -40,25 +30,25 @@ MAKER = PointMaker("0123456789ab")
 class Rig:
     """A shipper that has shipped what there was at the start, as a daemon's has after its first seconds."""
 
-    def __init__(self, clock: ManualClock, outbox: Outbox, server: FaultyServer, shipper: Shipper) -> None:
+    def __init__(self, clock, outbox, server, shipper):
         self.clock = clock
         self.outbox = outbox
         self.server = server
         self.shipper = shipper
 
-    async def measure(self, *values: float) -> None:
+    async def measure(self, *values):
         await add_durably(self.outbox, [MAKER.make("e", "air_humidity", value, value) for value in values])
         await self.clock.settle()
 
-    async def until_shipped(self) -> None:
+    async def until_shipped(self):
         await self.clock.until(lambda: self.outbox.undelivered == 0)
 
-    def stored(self) -> list[float]:
+    def stored(self):
         return [self.server.stored[point_id]["value"] for point_id in self.server.writes]
 
 
 @pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+async def rig(tmp_path):
     clock = ManualClock()
     async with (
         opened_at(tmp_path / "growd.sqlite3", clock) as outbox,
@@ -139,12 +129,12 @@ async def test_a_database_that_hangs_or_fails_does_not_block_readers(rig, monkey
 
 
 @asynccontextmanager
-async def door(points: str) -> AsyncIterator[tuple[str, list[str]]]:
+async def door(points):
     """The address of a front door, and what was read through it: begin and end of each."""
-    noted: list[str] = []
+    noted = []
 
     @asynccontextmanager
-    async def reading(_begins_now: bool) -> AsyncIterator[None]:  # noqa: FBT001  as FlushBeforeRead calls it
+    async def reading(_begins_now):
         noted.append("begin")
         try:
             yield
@@ -180,7 +170,7 @@ PANEL_FEED = "_changes?feed=longpoll&include_docs=true&heartbeat=true&since=now"
 
 
 @asynccontextmanager
-async def panel_on(rig: Rig, server: DatabaseServer) -> AsyncIterator[Client]:
+async def panel_on(rig, server):
     """A client of a front door before a database with growd's views, into which points are shipped."""
     names = Databases.prefixed(f"test_{uuid4().hex[:8]}_")
     async with (
@@ -203,7 +193,7 @@ async def panel_on(rig: Rig, server: DatabaseServer) -> AsyncIterator[Client]:
             await direct("DELETE", f"/{names.points}")
 
 
-async def shown(panel: Client, asked: str) -> list[float]:
+async def shown(panel, asked):
     answer = await panel("GET", f"/{PANEL_VIEW}{asked}")
     return [row["value"]["value"] for row in answer.json["rows"]]
 

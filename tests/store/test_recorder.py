@@ -1,12 +1,9 @@
 """The recorder: which messages become points, and with which fields."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,12 +21,6 @@ from growd.variables import VARIABLES
 from support.clock import ManualClock
 from support.outbox import opened_at
 from support.running import in_tasks
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from growd.store.outbox import Outbox
 
 TOPICS = {
     "environment_1/measured/air_carbon_dioxide": FLOAT64,
@@ -51,7 +42,7 @@ OPEN = {PH: FLOAT64, NOTES: STRING}
 
 
 class Rig:
-    def __init__(self, outbox: Outbox, clock: ManualClock, settings: config.Store | None = None) -> None:
+    def __init__(self, outbox, clock, settings=None):
         self.clock = clock
         self.bus = Bus(self.clock)
         self.outbox = outbox
@@ -65,16 +56,16 @@ class Rig:
             self.bus, self.outbox, PointMaker("0123456789ab"), ["environment_1", "environment_2"], settings
         )
 
-    async def publish(self, topic: str, value: Any, quality: Quality = Quality.OK, node: Any = None) -> None:
+    async def publish(self, topic, value, quality=Quality.OK, node=None):
         (node or self.driver).publisher(topic).publish(value, quality)
         await self.clock.settle()
 
-    async def post(self, topic: str, value: Any, time: float = 0.0) -> str:
+    async def post(self, topic, value, time=0.0):
         """Publish as a client; the hint in the answer."""
         message = self.client.publish_arguments(topic, [value], time)
         return await self.bus.topics.get(topic).answer(message, "anna")
 
-    async def stored(self) -> list[dict[str, Any]]:
+    async def stored(self):
         """The points that were added, without their ids."""
         await self.outbox.flush()
         batch = await self.outbox.next_batch(1000)
@@ -83,12 +74,12 @@ class Rig:
             {key: member for key, member in waiting.document.items() if key != "_id"} for waiting in batch
         ]
 
-    async def values(self) -> list[Any]:
+    async def values(self):
         return [document["value"] for document in await self.stored()]
 
 
 @pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+async def rig(tmp_path):
     clock = ManualClock(time=1_700_000_000.0)
     async with opened_at(tmp_path / "growd.sqlite3", clock) as outbox:
         rig = Rig(outbox, clock)
@@ -105,7 +96,7 @@ COMMANDED = "environment_1/commanded/air_temperature"
 EVENTS = "environment_1/events"
 
 
-def told(points: list[dict[str, Any]]) -> list[tuple[str, str, Any]]:
+def told(points):
     return [(point.get("category", ""), point["variable"], point["value"]) for point in points]
 
 
@@ -254,12 +245,12 @@ async def test_each_entry_of_a_client_is_durable_when_it_is_answered(rig, tmp_pa
 
 
 @pytest.fixture
-def writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def writes(monkeypatch):
     """How many points each write of the log had; it fails while its first member is -1."""
-    sizes: list[int] = []
+    sizes = []
     append = PointLog.append
 
-    def counted(log: PointLog, texts: list[str], *others: Any) -> int:
+    def counted(log, texts, *others):
         if sizes == [-1]:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         sizes.append(len(texts))
@@ -336,7 +327,7 @@ async def test_the_configured_rule_of_a_variable_applies_to_it(rig):
     assert [other.admits(50.0, now) for now in (0.0, 59.0, 60.0)] == [True, False, True]
 
 
-async def test_configured_bands_do_not_apply_to_commands(tmp_path: Path):
+async def test_configured_bands_do_not_apply_to_commands(tmp_path):
     clock = ManualClock(time=1_700_000_000.0)
     in_degc = config.StorageRuleOptions(absolute_band=100, relative_band=1, minimum_interval_s=0)
     async with opened_at(tmp_path / "growd.sqlite3", clock) as outbox:
@@ -348,7 +339,7 @@ async def test_configured_bands_do_not_apply_to_commands(tmp_path: Path):
             assert await rig.values() == [0.0, 0.4, 0.2]
 
 
-async def test_rules_can_change_while_it_records(tmp_path: Path):
+async def test_rules_can_change_while_it_records(tmp_path):
     clock = ManualClock(time=1_700_000_000.0)
     async with opened_at(tmp_path / "growd.sqlite3", clock) as outbox:
         rig = Rig(outbox, clock, config.Store(minimum_interval_s=0.0))

@@ -4,8 +4,6 @@ The other server is a second embedded server, the CouchDB of GROWD_TEST_COUCHDB_
 GROWD_TEST_COUCHDB the same CouchDB.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os
@@ -16,7 +14,6 @@ import ssl
 import subprocess
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
@@ -36,9 +33,6 @@ from support.line import Line
 from support.processes import child_with
 from support.running import in_tasks
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-
 FILES = Path(__file__).parents[2] / "couchdb"
 CLOUD_ADDRESS = "GROWD_TEST_COUCHDB_CLOUD"
 NEW_KEY = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
@@ -55,9 +49,7 @@ pytestmark = pytest.mark.timeout(PATIENCE_S + 30)
 
 
 @pytest.fixture(scope="session")
-def far_server(
-    tmp_path_factory: pytest.TempPathFactory, database_server: DatabaseServer
-) -> Iterator[DatabaseServer]:
+def far_server(tmp_path_factory, database_server):
     if address := os.environ.get(CLOUD_ADDRESS):
         yield named_server(address)
     elif not database_server.is_embedded:
@@ -70,7 +62,7 @@ def far_server(
 class Site:
     """A device with its database server, and another server. Each test has its own databases."""
 
-    def __init__(self, database: Database, far: Couch, far_server: DatabaseServer) -> None:
+    def __init__(self, database, far, far_server):
         self.database = database
         self.here = database.couch
         self.far = far
@@ -81,9 +73,7 @@ class Site:
         self.recipes = f"{self.prefix}recipes"
         self.devices = [self.device]
 
-    def replication(
-        self, *, url: str = "", device: str = "", database: Database | None = None, **options: Any
-    ) -> Replicator:
+    def replication(self, *, url="", device="", database=None, **options):
         """Points only by default, into the databases of this test."""
         parts = {"credentials": self.far_server.auth, "trust": None, "pace": QUICK}
         parts |= {name: options.pop(name) for name in list(options) if name in parts}
@@ -92,18 +82,18 @@ class Site:
         device = device or self.device
         return Replicator(Bus(RealClock()), database or self.database, wanted, device, **parts)
 
-    async def add(self, *values: float, environment: str = "environment_1", device: str = "") -> list[str]:
+    async def add(self, *values, environment="environment_1", device=""):
         """Store points with these values. Returns their ids."""
         maker = PointMaker(device or self.device)
         made = [maker.make(environment, "air_humidity", value, 1.7e9, is_desired=False) for value in values]
         await self.here.bulk_docs(self.database.names.points, [point.document() for point in made])
         return [point.id for point in made]
 
-    async def arrived(self) -> dict[str, str]:
+    async def arrived(self):
         """The revisions of all documents in the other database of points, by id."""
         return {row["id"]: row["value"]["rev"] for row in await self.far.all_docs(self.points)}
 
-    async def documents(self) -> dict[str, Any]:
+    async def documents(self):
         """This device's documents in `_replicator`, by the last part of their ids."""
         prefix = f"growd-{self.device}-"
         rows = await self.here.all_docs(
@@ -111,12 +101,12 @@ class Site:
         )
         return {row["id"].removeprefix(prefix): row["doc"] for row in rows}
 
-    async def change(self, **members: Any) -> None:
+    async def change(self, **members):
         """Change the document of the points, as somebody else might do."""
         document = (await self.documents())["points"]
         assert await self.here.put("_replicator", document | members) is not None
 
-    async def clean(self) -> None:
+    async def clean(self):
         for device in self.devices:
             await Replicator(Bus(RealClock()), self.database, Replication(), device).run()
         for couch, name in (
@@ -131,9 +121,7 @@ class Site:
 
 
 @pytest.fixture
-async def site(
-    database_server: DatabaseServer, far_server: DatabaseServer, tmp_path: Path
-) -> AsyncIterator[Site]:
+async def site(database_server, far_server, tmp_path):
     async with (
         opened(database_server.url, database_server, tmp_path) as database,
         aiohttp.ClientSession() as session,
@@ -154,7 +142,7 @@ async def site(
 
 
 @asynccontextmanager
-async def opened(url: str, server: DatabaseServer, folder: Path, prefix: str = "") -> AsyncIterator[Database]:
+async def opened(url, server, folder, prefix=""):
     prefix = prefix or f"test_{secrets.token_hex(6)}_"
     async with Database(
         files=FILES, data=folder, design_name="svc", url=url, credentials=server.auth, prefix=prefix
@@ -162,18 +150,18 @@ async def opened(url: str, server: DatabaseServer, folder: Path, prefix: str = "
         yield database
 
 
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+async def until(holds):
     """Poll, because the other server reports no arrivals."""
     async with asyncio.timeout(PATIENCE_S):
         while not await holds():  # noqa: ASYNC110  it is in another process
             await asyncio.sleep(0.05)
 
 
-async def until_state(replication: Replicator, state: str, **members: Any) -> None:
+async def until_state(replication, state, **members):
     """Wait for a state, also in the parameters, which are updated a moment later."""
     parameters = replication.node._bus.parameters
 
-    async def holds() -> bool:
+    async def holds():
         (status,) = replication.statuses()
         wanted = {"state": state, **members}
         return all(
@@ -184,11 +172,11 @@ async def until_state(replication: Replicator, state: str, **members: Any) -> No
     await until(holds)
 
 
-def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+def lines_of(caplog):
     return [record.message for record in caplog.records if record.name.endswith("replication_status")]
 
 
-async def test_only_points_are_copied(site: Site):
+async def test_only_points_are_copied(site):
     names = site.database.names
     await site.here.put(names.points, {"_id": "_design/svc", "views": {}})
     made = await site.add(1, 2, 3)
@@ -204,11 +192,11 @@ async def test_only_points_are_copied(site: Site):
     assert (await site.arrived()).keys() == {*made}
 
 
-async def holds_all(site: Site, ids: list[str]) -> bool:
+async def holds_all(site, ids):
     return {*ids} <= (await site.arrived()).keys()
 
 
-async def test_an_outage_is_reported_with_its_lag_and_all_points_arrive_once_after_it(site: Site, caplog):
+async def test_an_outage_is_reported_with_its_lag_and_all_points_arrive_once_after_it(site, caplog):
     caplog.set_level(logging.INFO)
     async with Line(site.far_server.url) as line:
         replication = site.replication(url=line.url)
@@ -239,7 +227,7 @@ async def test_an_outage_is_reported_with_its_lag_and_all_points_arrive_once_aft
     assert end.startswith(f"replication of points to {line.url}/{site.points} is running again after ")
 
 
-async def test_only_configured_environments_are_copied_and_counted(site: Site):
+async def test_only_configured_environments_are_copied_and_counted(site):
     replication = site.replication(environments=("a", "b"))
     async with in_tasks(replication):
         made = [*await site.add(1, environment="a"), *await site.add(2, environment="b")]
@@ -249,7 +237,7 @@ async def test_only_configured_environments_are_copied_and_counted(site: Site):
     assert (await site.arrived()).keys() == {*made}
 
 
-async def test_two_devices_with_the_same_environment_share_a_database(site: Site, tmp_path, database_server):
+async def test_two_devices_with_the_same_environment_share_a_database(site, tmp_path, database_server):
     other = PointMaker.new_device()
     site.devices.append(other)
     async with opened(database_server.url, database_server, tmp_path) as database:
@@ -268,13 +256,13 @@ async def test_two_devices_with_the_same_environment_share_a_database(site: Site
     assert sum(other in point for point in made) == 20
 
 
-async def test_a_changed_configuration_takes_effect_at_the_next_start(site: Site):
-    async def documents_with(holds: Callable[[dict[str, Any]], bool], **options: Any) -> dict[str, Any]:
+async def test_a_changed_configuration_takes_effect_at_the_next_start(site):
+    async def documents_with(holds, **options):
         async with in_tasks(site.replication(**options)):
             await until(lambda: are_there(site, holds))
         return await site.documents()
 
-    def target(documents: dict[str, Any]) -> Any:
+    def target(documents):
         return documents["points"]["target"]
 
     all_of_them = {"points", "events", "recipes_down", "recipes_up"}
@@ -301,13 +289,13 @@ async def test_a_changed_configuration_takes_effect_at_the_next_start(site: Site
     assert await site.documents() == {}
 
 
-async def are_there(site: Site, holds: Callable[[dict[str, Any]], bool]) -> bool:
+async def are_there(site, holds):
     return holds(await site.documents())
 
 
-async def test_documents_of_others_are_not_changed(site: Site):
+async def test_documents_of_others_are_not_changed(site):
     ids = [f"somebody-{site.device}", f"growd-{site.device}-mine", f"growd-{site.device}-points"]
-    others: list[dict[str, Any]] = [
+    others = [
         {"_id": name, "source": "http://127.0.0.1:9/a", "target": f"http://127.0.0.1:9/{place}"}
         for place, name in enumerate(ids)
     ]
@@ -331,7 +319,7 @@ async def test_documents_of_others_are_not_changed(site: Site):
 
 
 @pytest.mark.parametrize("change", [{"_deleted": True}, {"selector": {"environment": "other"}}])
-async def test_a_deleted_or_changed_document_is_written_again(site: Site, change: dict[str, Any]):
+async def test_a_deleted_or_changed_document_is_written_again(site, change):
     replication = site.replication()
     async with in_tasks(replication):
         await until_state(replication, "running")
@@ -340,7 +328,7 @@ async def test_a_deleted_or_changed_document_is_written_again(site: Site, change
         await until(lambda: holds_all(site, made))
 
 
-async def test_a_replication_that_couchdb_gave_up_is_started_again(site: Site, database_server):
+async def test_a_replication_that_couchdb_gave_up_is_started_again(site, database_server):
     if database_server.is_embedded:
         pytest.skip("the embedded database runs the same replication twice")
     made = await site.add(1)
@@ -369,7 +357,7 @@ async def test_a_replication_that_couchdb_gave_up_is_started_again(site: Site, d
             await site.here.put("_replicator", present | {"_deleted": True})
 
 
-async def test_recipes_are_copied_down_only(site: Site):
+async def test_recipes_are_copied_down_only(site):
     names = site.database.names
     await site.far.put(site.recipes, {"_id": "lettuce", "format": "simple"})
     await site.far.put(site.recipes, {"_id": "_design/far", "views": {}})
@@ -386,7 +374,7 @@ async def test_recipes_are_copied_down_only(site: Site):
     assert await site.far.get(site.recipes, "mine") is None
 
 
-async def test_recipes_for_some_are_copied_to_the_named_devices_and_groups_only(site: Site):
+async def test_recipes_for_some_are_copied_to_the_named_devices_and_groups_only(site):
     names = site.database.names
     audiences = {
         "all": {},
@@ -412,15 +400,15 @@ async def test_recipes_for_some_are_copied_to_the_named_devices_and_groups_only(
         await until(lambda: has(site.here, names.recipes, "of_others"))
 
 
-async def has(couch: Couch, database: str, document_id: str) -> bool:
+async def has(couch, database, document_id):
     return await couch.get(database, document_id) is not None
 
 
-async def is_gone(couch: Couch, database: str, document_id: str) -> bool:
+async def is_gone(couch, database, document_id):
     return await couch.get(database, document_id) is None
 
 
-async def test_recipes_are_copied_in_both_directions(site: Site):
+async def test_recipes_are_copied_in_both_directions(site):
     names = site.database.names
     await site.far.put(site.recipes, {"_id": "lettuce", "format": "simple"})
     await site.here.put(names.recipes, {"_id": "mine", "format": "simple"})
@@ -430,11 +418,11 @@ async def test_recipes_are_copied_in_both_directions(site: Site):
             await until(lambda couch=couch, name=name: has_both(couch, name))
 
 
-async def has_both(couch: Couch, name: str) -> bool:
+async def has_both(couch, name):
     return [row["id"] for row in await couch.all_docs(name)] == ["lettuce", "mine"]
 
 
-async def test_a_missing_remote_database_is_named(site: Site):
+async def test_a_missing_remote_database_is_named(site):
     replication = site.replication(prefix=f"x_{site.prefix}")
     async with in_tasks(replication):
         await until_state(replication, "failing")
@@ -447,7 +435,7 @@ async def test_a_missing_remote_database_is_named(site: Site):
             await site.far.delete(f"x_{site.points}")
 
 
-async def test_a_wrong_password_is_reported_without_the_password(site: Site):
+async def test_a_wrong_password_is_reported_without_the_password(site):
     if site.far_server.auth is None:
         pytest.skip("the embedded database asks for no credentials")
     user = f"nobody-{site.device}"
@@ -462,7 +450,7 @@ async def test_a_wrong_password_is_reported_without_the_password(site: Site):
 
 
 async def test_the_local_database_may_go_down_and_come_up(
-    site: Site, database_server, tmp_path, caplog, monkeypatch
+    site, database_server, tmp_path, caplog, monkeypatch
 ):
     caplog.set_level(logging.INFO)
     lost = asyncio.Event()
@@ -489,7 +477,7 @@ async def test_the_local_database_may_go_down_and_come_up(
 
 
 @pytest.mark.long
-async def test_an_embedded_database_continues_after_a_restart_on_another_port(site: Site, tmp_path):
+async def test_an_embedded_database_continues_after_a_restart_on_another_port(site, tmp_path):
     node = shutil.which("node") or "node"
     async with Database(files=FILES, data=tmp_path / "embedded", design_name="svc", node=node) as database:
         replication = site.replication(
@@ -514,12 +502,12 @@ async def test_an_embedded_database_continues_after_a_restart_on_another_port(si
     assert (status.failures, status.restarts) == (0, 0)
 
 
-async def has_moved(database: Database, before: set[str | None]) -> bool:
+async def has_moved(database, before):
     return database.address not in {None, *before}
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> Path:
+def authority(tmp_path):
     """A private authority, `ca.pem`, and its certificate of localhost, `cert.pem`."""
     openssl = shutil.which("openssl")
     if openssl is None:
@@ -531,7 +519,7 @@ def authority(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("own_settings")
-async def test_only_a_configured_authority_is_trusted(site: Site, authority: Path):
+async def test_only_a_configured_authority_is_trusted(site, authority):
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_side.load_cert_chain(authority / "cert.pem", authority / "key.pem")
     file = str(authority / "ca.pem")
@@ -565,7 +553,7 @@ async def test_only_a_configured_authority_is_trusted(site: Site, authority: Pat
             )
 
 
-async def test_a_small_lag_is_exact_and_a_large_one_an_upper_bound(site: Site, monkeypatch):
+async def test_a_small_lag_is_exact_and_a_large_one_an_upper_bound(site, monkeypatch):
     (job,) = configured_jobs(
         Replication(url="http://far", recipes="off", events="off", environments=("a",)),
         site.database.names,
@@ -581,7 +569,7 @@ async def test_a_small_lag_is_exact_and_a_large_one_an_upper_bound(site: Site, m
     assert await lag.measure(site.here, site.here, {}) == 6
 
 
-async def test_changes_that_the_selector_leaves_out_are_no_lag(site: Site):
+async def test_changes_that_the_selector_leaves_out_are_no_lag(site):
     (job,) = configured_jobs(
         Replication(url="http://far", recipes="off", events="off", environments=("a",)),
         site.database.names,

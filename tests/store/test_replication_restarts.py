@@ -1,10 +1,7 @@
 """When growd restarts a replication, with a scripted stand-in of CouchDB's scheduler."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pytest
 from aiohttp import web
@@ -18,10 +15,6 @@ from growd.store.replication import ReplicationPace, Replicator
 from support.running import in_tasks
 from support.waiting import PATIENCE_S
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
 DEVICE = "0123456789ab"
 FIRST, SECOND = 30_000, 30_001
 
@@ -32,24 +25,24 @@ class Scheduler:
     It is also the other server, which answers requests for its database with the status `far`.
     """
 
-    def __init__(self) -> None:
-        self.state: str | None = "crashing"
-        self.info: Any = {"error": "{worker_died,\n    <0.1.0>}"}
+    def __init__(self):
+        self.state = "crashing"
+        self.info = {"error": "{worker_died,\n    <0.1.0>}"}
         self.far = 200
         self.reason = "y"  # in the answers of the other server
         self.asked = 0  # requests to the other server
         self.lag = 0
         self.is_local_missing = False
-        self.growing: str | None = None  # the counter in `info` that grows with each check
-        self.documents: dict[str, dict[str, Any]] = {}
-        self.written: list[int] = []  # the connection_timeout of each document
+        self.growing = None  # the counter in `info` that grows with each check
+        self.documents = {}
+        self.written = []  # the connection_timeout of each document
         self.conflicts = 0  # this many writes are answered with a conflict
         self.looks = 0
         self.looked = asyncio.Event()
-        self.meanwhile: Callable[[], None] = lambda: None  # called once, during a check
+        self.meanwhile = lambda: None  # called once, during a check
         self.url = ""
 
-    async def __aenter__(self) -> Self:
+    async def __aenter__(self):
         application = web.Application()
         application.router.add_route("*", "/{path:.*}", self._answer)
         self._runner = web.AppRunner(application, shutdown_timeout=0.1)
@@ -58,10 +51,10 @@ class Scheduler:
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *_):
         await self._runner.cleanup()
 
-    async def after_looks(self, number: int) -> None:
+    async def after_looks(self, number):
         """Wait until growd has asked the scheduler this many times more."""
         end = self.looks + number
         async with asyncio.timeout(PATIENCE_S):
@@ -69,7 +62,7 @@ class Scheduler:
                 self.looked.clear()
                 await self.looked.wait()
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def _answer(self, request):
         segments = request.match_info["path"].split("/")
         if segments == ["_replicator", "_all_docs"]:
             if self.far in (401, 403):  # then growd asks for no jobs
@@ -92,11 +85,11 @@ class Scheduler:
         self.asked += is_far
         return web.json_response({"error": "x", "reason": self.reason}, status=self.far if is_far else 200)
 
-    def _count_look(self) -> None:
+    def _count_look(self):
         self.looks += 1
         self.looked.set()
 
-    async def _write(self, name: str, request: web.Request) -> web.Response:
+    async def _write(self, name, request):
         if self.conflicts:
             self.conflicts -= 1
             return web.json_response({"error": "conflict", "reason": "y"}, status=409)
@@ -110,21 +103,15 @@ class Scheduler:
 
 
 @pytest.fixture
-async def scheduler() -> AsyncIterator[Scheduler]:
+async def scheduler():
     async with Scheduler() as scheduler:
         yield scheduler
 
 
 @asynccontextmanager
-async def replicating(
-    scheduler: Scheduler, folder: Path, *, events: Literal["up", "off"] = "off", **pace: float
-) -> AsyncIterator[Replicator]:
+async def replicating(scheduler, folder, *, events="off", **pace):
     wanted = Replication(
-        url=scheduler.url,
-        recipes="off",
-        prefix="cloud_",
-        events=events,
-        credentials_file="/etc/growd/cloud",
+        url=scheduler.url, recipes="off", prefix="cloud_", events=events, credentials_file="/etc/growd/cloud"
     )
     async with Database(files=folder, data=folder, design_name="svc", url=scheduler.url) as database:
         quick = ReplicationPace(**{"look_s": 0.02, "probe_s": 0.02} | pace)

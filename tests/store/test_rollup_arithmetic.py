@@ -1,10 +1,7 @@
 """Rollups are exact: from points in any order, from finer rollups, and with points that come late."""
 
-from __future__ import annotations
-
 import json
 from math import isfinite
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +12,6 @@ from growd.store.points import PointMaker
 from growd.store.rollups.arithmetic import RollupBuilder, as_buckets, coarser, with_late_points
 from growd.store.rollups.document import (
     WIDTHS,
-    Rollup,
     RollupSeries,
     rollup_id,
     rollup_of,
@@ -25,9 +21,6 @@ from growd.store.rollups.document import (
 )
 from growd.store.rollups.rolled import is_retired_once_sealed, rolled_point, times_of_id
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 SERIES = RollupSeries("environment_1", "measured", "air_temperature")
 DAY = 86_400
 START = 1_699_920_000 - 1_699_920_000 % DAY
@@ -36,13 +29,13 @@ VALUES = st.none() | st.floats(-1e300, 1e300) | st.floats(0, 100) | st.sampled_f
 EXACT = ("at", "min", "max", "last", "last_at", "count", "is_sealed")
 
 
-def points(span: int) -> st.SearchStrategy[list[tuple[float, float | None]]]:
+def points(span):
     times = st.floats(0, span, exclude_max=True).map(lambda time: START + time)
     inside = times.filter(lambda time: time < START + span)
     return st.lists(st.tuples(inside, VALUES), min_size=1, max_size=30)
 
 
-def rolled_up(width: int, values: Iterable[tuple[float, float | None]], start: int = START) -> Rollup:
+def rolled_up(width, values, start=START):
     builder = RollupBuilder(SERIES, width, start)
     for time, value in values:
         builder.add(time, value)
@@ -51,7 +44,7 @@ def rolled_up(width: int, values: Iterable[tuple[float, float | None]], start: i
     return rollup
 
 
-def assert_alike(one: Rollup, other: Rollup) -> None:
+def assert_alike(one, other):
     """All is equal, but a mean may differ in its last digits."""
     for column in EXACT:
         assert getattr(one, column) == getattr(other, column), column
@@ -62,8 +55,8 @@ def assert_alike(one: Rollup, other: Rollup) -> None:
             assert mean == pytest.approx(expected, rel=1e-8, abs=1e-8 * max(abs(low), abs(high)))
 
 
-def naive(values: list[tuple[float, float | None]], width: int) -> dict[int, dict[str, Any]]:
-    found: dict[int, dict[str, Any]] = {}
+def naive(values, width):
+    found = {}
     for place in {int((time - START) // width) for time, _ in values}:
         inside = [(time, value) for time, value in values if int((time - START) // width) == place]
         numbers = [value for _, value in inside if value is not None]
@@ -103,7 +96,7 @@ def test_the_order_of_points_makes_no_difference(values, shuffler):
 
 @given(points(DAY))
 def test_hours_and_days_are_those_of_the_points(values):
-    by_hour: dict[int, list[tuple[float, float | None]]] = {}
+    by_hour = {}
     for time, value in values:
         by_hour.setdefault(span_of(300, time), []).append((time, value))
     hours = [rolled_up(300, inside, start) for start, inside in by_hour.items()]

@@ -1,9 +1,6 @@
 """Rollups follow the points of the database: late ones, changed ones, and other databases."""
 
-from __future__ import annotations
-
 import copy
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,17 +15,10 @@ from support.rollups import (
     START,
     Killed,
     KilledCouch,
-    RollupBench,
     make_databases,
     measured,
     rollup_bench,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from growd.store.rollups.document import Rollup
-    from support.database import DatabaseServer
 
 HOUR = 3_600
 MONTH = 2_592_000
@@ -38,17 +28,17 @@ NEXT_DAY = START + DAY + HOUR
 
 
 @pytest.fixture
-async def bench(database_server) -> AsyncIterator[RollupBench]:
+async def bench(database_server):
     async with rollup_bench(database_server) as bench:
         yield bench
 
 
-def counts(rollups: dict[str, Rollup]) -> dict[tuple[str, int, int], list[int]]:
+def counts(rollups):
     """The counts of each document by variable, width and start."""
     return {(each.variable, each.width, each.start - START): each.count for each in rollups.values()}
 
 
-async def changed_revisions(bench: RollupBench) -> dict[str, str]:
+async def changed_revisions(bench):
     rows = await bench.couch.all_docs(bench.names.rollups)
     return {row["id"]: row["value"]["rev"] for row in rows}
 
@@ -134,10 +124,7 @@ async def test_all_numbers_and_releases_are_rolled_up_and_nothing_else(bench):
 async def test_environments_and_odd_names_do_not_mix(bench):
     names = ["_design", "a/b", "a%2Fb", "ä ö", "x" * 300, "a?b#c", "A", "a", "e\u0301", "\u00e9"]
     for n, name in enumerate(names):
-        await bench.store(
-            measured(name, n, START),
-            measured(TEMPERATURE, n, START, environment=name),
-        )
+        await bench.store(measured(name, n, START), measured(TEMPERATURE, n, START, environment=name))
     await bench.catch_up(NEXT_DAY)
     found = [each for each in (await bench.rollups()).values() if each.width == 300]
     assert len(found) == 2 * len(names)
@@ -227,7 +214,7 @@ async def test_progress_is_saved_while_rollups_are_computed(bench, monkeypatch):
     monkeypatch.setattr("growd.store.rollups.feed._BATCHES", 2)
     await bench.store(*(measured(TEMPERATURE, n, START + n * HOUR) for n in range(20)))
     bench.restart(_KilledWriting(bench.couch, 12))
-    progress: list[bool] = []
+    progress = []
     bench.feed.points.on_progress = lambda *, is_written: progress.append(is_written)
     with pytest.raises(Killed):
         await bench.catch_up(NEXT_DAY)
@@ -240,11 +227,11 @@ async def test_progress_is_saved_while_rollups_are_computed(bench, monkeypatch):
 class _KilledWriting:
     """A client whose process ends at the write number `at` of rollups."""
 
-    def __init__(self, couch: Couch, at: int) -> None:
+    def __init__(self, couch, at):
         self._couch = couch
         self._left = at
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         self._left -= name == "bulk_docs"
         if not self._left:
             raise Killed
@@ -267,19 +254,19 @@ async def test_it_rests_for_its_own_work_only(bench, monkeypatch):
 class _Working:
     """A client whose requests take a second each, and one of them very long, of a time of its own."""
 
-    def __init__(self, couch: Couch) -> None:
+    def __init__(self, couch):
         self._couch = couch
         self.worked = self.rested = self.longest = 0.0
 
     @property
-    def now(self) -> float:
+    def now(self):
         return self.worked + self.rested
 
-    async def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds):
         self.rested += seconds
         self.longest = max(self.longest, seconds)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         self.worked += 1.0 if self.worked else 100.0
         return getattr(self._couch, name)
 
@@ -319,7 +306,7 @@ async def test_a_large_answer_is_asked_for_in_parts(bench, database_server):
 # sealed hours
 
 
-async def sealed(bench: RollupBench, *points: dict[str, Any]) -> list[dict[str, Any]]:
+async def sealed(bench, *points):
     """Store points, and seal the first day."""
     documents = await bench.store(*points)
     bench.now = NEXT_DAY + 0.0
@@ -327,7 +314,7 @@ async def sealed(bench: RollupBench, *points: dict[str, Any]) -> list[dict[str, 
     return documents
 
 
-async def delete(bench: RollupBench, *points: dict[str, Any]) -> None:
+async def delete(bench, *points):
     found = await bench.couch.documents(bench.names.points, [each["_id"] for each in points])
     await bench.store_documents([each | {"_deleted": True} for each in found.values()])
 
@@ -387,14 +374,14 @@ async def test_only_days_that_are_over_can_be_sealed(bench, until):
 class _Busy:
     """A client that stores a point after each answer of the changes."""
 
-    def __init__(self, bench: RollupBench, times: int) -> None:
+    def __init__(self, bench, times):
         self._bench = bench
         self._left = times
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(self._bench.couch, name)
 
-    async def changes(self, database: str, *arguments: Any, **options: Any) -> Any:
+    async def changes(self, database, *arguments, **options):
         answer = await self._bench.couch.changes(database, *arguments, **options)
         if database == self._bench.names.points and self._left:
             self._left -= 1
@@ -540,7 +527,7 @@ async def test_a_kill_after_any_write_changes_no_rollup(database_server):
     assert len(writes) > 15
 
 
-async def life(server: DatabaseServer, at: int) -> tuple[dict[str, Rollup], list[str]]:
+async def life(server, at):
     """The rollups of two days of which one is sealed, and the requests; one ends the process."""
     async with rollup_bench(server) as bench:
         couch = KilledCouch(bench.couch, at, is_sent=True)

@@ -1,17 +1,10 @@
 """Rollups are those of an undisturbed run if growd is killed before or after any request to the database."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.rollups import DAY, DELAY_S, START, Killed, KilledCouch, RollupBench, measured, rollup_bench
-
-if TYPE_CHECKING:
-    from growd.store.rollups.document import Rollup
-    from support.database import DatabaseServer
+from support.rollups import DAY, DELAY_S, START, Killed, KilledCouch, measured, rollup_bench
 
 pytestmark = pytest.mark.long
 
@@ -26,15 +19,15 @@ class Life:
     The process ends at request number `at`; the next one goes on where it was, as often as it takes.
     """
 
-    def __init__(self, bench: RollupBench, seed: int, at: int = 0, *, is_sent: bool = False) -> None:
+    def __init__(self, bench, seed, at=0, *, is_sent=False):
         self.couch = KilledCouch(bench.couch, at, is_sent=is_sent)
         self.kills = 0
         self._bench = bench
         self._random = random.Random(seed)
-        self._stored: list[tuple[str, dict[str, Any]]] = []  # database and document
+        self._stored = []  # database and document
         bench.restart(self.couch)
 
-    async def run(self) -> dict[str, Rollup]:
+    async def run(self):
         for hour in (6, 7, 20):
             await self._store(20, START + HOUR * hour, HOUR)
             await self._catch_up(START + HOUR * (hour + 1) + DELAY_S)
@@ -50,7 +43,7 @@ class Life:
         await self._catch_up(SEALED + DAY + DELAY_S)
         return await self._bench.rollups()
 
-    async def _store(self, number: int, start: float, span: float) -> None:
+    async def _store(self, number, start, span):
         chance = self._random
         points = []
         for _ in range(number):
@@ -61,14 +54,14 @@ class Life:
             names = self._bench.names
             self._stored.append((names.events if "category" in document else names.points, document))
 
-    async def _change(self) -> None:
+    async def _change(self):
         """A client deletes a point and changes another one."""
         for change in ({"_deleted": True}, {"value": -5.0}):
             database, document = self._stored[self._random.randrange(40)]
             found = await self._bench.couch.documents(database, [document["_id"]])
             await self._bench.store_documents([each | change for each in found.values()], database)
 
-    async def _retire(self) -> None:
+    async def _retire(self):
         """Delete the points of the day that is sealed."""
         for database in (self._bench.names.points, self._bench.names.events):
             retired = [
@@ -81,7 +74,7 @@ class Life:
                 [each | {"_deleted": True} for each in found.values()], database
             )
 
-    async def _catch_up(self, now: float | None = None) -> None:
+    async def _catch_up(self, now=None):
         self._bench.now = now or self._bench.now
         try:
             await self._bench.feed.catch_up()
@@ -89,7 +82,7 @@ class Life:
             self._restart()
             await self._catch_up()
 
-    async def _seal(self, now: float) -> None:
+    async def _seal(self, now):
         self._bench.now = now
         try:
             await self._bench.feed.seal(SEALED)
@@ -97,21 +90,19 @@ class Life:
             self._restart()
             await self._seal(now)
 
-    def _restart(self) -> None:
+    def _restart(self):
         self.kills += 1
         self._bench.restart(self.couch)
 
 
-async def undisturbed(server: DatabaseServer, seed: int) -> tuple[dict[str, Rollup], list[str]]:
+async def undisturbed(server, seed):
     """The rollups of a run without a kill, and its requests."""
     async with rollup_bench(server) as bench:
         life = Life(bench, seed)
         return await life.run(), life.couch.requests
 
 
-async def check_kill(
-    server: DatabaseServer, seed: int, at: int, expected: dict[str, Rollup], *, is_sent: bool
-) -> None:
+async def check_kill(server, seed, at, expected, *, is_sent):
     async with rollup_bench(server) as bench:
         life = Life(bench, seed, at, is_sent=is_sent)
         assert await life.run() == expected, f"killed at request {at}, {life.couch.requests[at - 1]}"

@@ -1,11 +1,8 @@
 """The task of the rollups: when it works, how it goes on after failures, and what `growd status` shows."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 import pytest
@@ -21,12 +18,6 @@ from support.program import home_on, started
 from support.running import running
 from support.waiting import PATIENCE_S
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
-    from growd.store.rollups.feed import RollupFeed
-
 HOUR = 3_600.0
 DELAY_S = 660.0
 START = 1_700_006_400.0  # 00:00 UTC
@@ -38,23 +29,23 @@ class Feed:
     """What `RollupFeed` is for the task: `times` has when it was called; `error` is what it raises."""
 
     class Half:
-        def __init__(self) -> None:
+        def __init__(self):
             self.state = RollupState(id="_local/growd-points")
             self.is_known = False
             self.changes_left = 0
-            self.on_progress: Callable[..., None] = lambda **_: None
+            self.on_progress = lambda **_: None
 
-    def __init__(self, clock: ManualClock) -> None:
+    def __init__(self, clock):
         self.clock = clock
         self.points, self.events = Feed.Half(), Feed.Half()
-        self.times: list[float] = []
+        self.times = []
         self.prepared = 0
-        self.error: Exception | None = None
+        self.error = None
 
-    async def prepare(self) -> None:
+    async def prepare(self):
         self.prepared += 1
 
-    async def catch_up(self) -> None:
+    async def catch_up(self):
         self.times.append(self.clock.time() - START)
         if self.error is not None:
             raise self.error
@@ -64,22 +55,20 @@ class Feed:
 
 
 class Rig:
-    def __init__(self, clock: ManualClock) -> None:
+    def __init__(self, clock):
         self.clock = clock
         self.feed = Feed(clock)
         bus = Bus(clock, Parameters({}))
-        self.task = RollupTask(
-            bus, cast("RollupFeed", self.feed), prepare=self.feed.prepare, delay=lambda: DELAY_S
-        )
+        self.task = RollupTask(bus, self.feed, prepare=self.feed.prepare, delay=lambda: DELAY_S)
 
-    def shown(self) -> list[str]:
-        problems: list[dict[str, Any]] = self.task.node.details()["problems"]
+    def shown(self):
+        problems = self.task.node.details()["problems"]
         assert not any(problem.get("is_failure") for problem in problems)
         return [problem["text"] for problem in problems]
 
 
 @asynccontextmanager
-async def rigged() -> AsyncIterator[Rig]:
+async def rigged():
     clock = ManualClock(START)
     rig = Rig(clock)
     async with running(clock, rig.task.work):
@@ -191,7 +180,7 @@ async def test_the_node_has_the_state_of_both_databases():
 
 
 @pytest.mark.long
-async def test_growd_rolls_up_its_points(tmp_path: Path, database_server):
+async def test_growd_rolls_up_its_points(tmp_path, database_server):
     """A whole growd, with an hour in a second and points that leave soon."""
     options = ("--set", "simulator.speed=3600", "--set", "store.max_age_s=60")
     async with (

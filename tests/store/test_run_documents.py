@@ -1,15 +1,12 @@
 """The `recipe_run` document of a run reaches the database in its last saved version."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.store.bootstrap import Databases, bootstrap
-from growd.store.errors import CouchRefusedError, CouchUnavailableError, DesignFileError, StoreError
+from growd.store.bootstrap import bootstrap
+from growd.store.errors import CouchRefusedError, CouchUnavailableError, DesignFileError
 from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
 from growd.store.points import PointMaker
@@ -21,12 +18,6 @@ from support.outbox import opened
 from support.own_databases import own_databases
 from support.running import running
 from support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from growd.store.couch import Couch
-
 
 BEGUN = {
     "_id": "0123456789ab:0000000005000-0123456789",
@@ -42,21 +33,21 @@ ENDED = BEGUN | {"ended": 70.0, "end_reason": "stopped"}
 class Rig:
     """A journal with its own file, and the writer of its documents with its own database."""
 
-    def __init__(self, couch: Couch, local: LocalStore, names: Databases) -> None:
+    def __init__(self, couch, local, names):
         self.couch, self.local, self.names = couch, local, names
         self.clock = ManualClock()
         self.prepared = 0
         self.is_away = False
-        self.fault: StoreError = CouchUnavailableError("away")
+        self.fault = CouchUnavailableError("away")
 
-    async def prepare(self) -> None:
+    async def prepare(self):
         self.prepared += 1
         if self.is_away:
             raise self.fault
         await bootstrap(self.couch, FILES, "svc", self.names)
 
     @asynccontextmanager
-    async def on(self) -> AsyncIterator[RunDocuments]:
+    async def on(self):
         self.documents = RunDocuments(
             self.local, self.couch, self.clock, database=self.names.runs, prepare=self.prepare
         )
@@ -66,12 +57,12 @@ class Rig:
             async with running(self.clock, self.documents.work):
                 yield self.documents
 
-    async def waiting(self) -> int:
+    async def waiting(self):
         query = "SELECT count(*) FROM state WHERE key LIKE 'document of a run/%'"
         (count,) = await self.local.read(lambda file: file.execute(query).fetchone())
         return count
 
-    async def brought(self) -> None:
+    async def brought(self):
         async with asyncio.timeout(PATIENCE_S):
             while await self.waiting():  # noqa: ASYNC110  the file has no event
                 await asyncio.sleep(0)

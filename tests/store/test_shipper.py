@@ -1,46 +1,29 @@
 """The shipper with a faulty server: points are stored once and in order, and none is lost."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from faulty_server import (
-    FaultyServer,
-    answer_lost,
-    half_an_answer,
-    half_the_rows,
-    never,
-    status,
-    status_if,
-)
+from faulty_server import FaultyServer, answer_lost, half_an_answer, half_the_rows, never, status, status_if
 
 from growd.runtime.liveness import SHIPPING_S, Liveness
 from growd.runtime.pauses import Pauses
 from growd.store import point_tables
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, DiskFullError
-from growd.store.points import DataPoint, PointMaker
+from growd.store.points import PointMaker
 from growd.store.shipper import Shipper
 from support.clock import ManualClock, Time
 from support.outbox import add_durably, opened_at
 from support.running import in_tasks
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from growd.store.outbox import Outbox, WaitingPoint
-
 MAKER = PointMaker("0123456789ab")
 
 
-def points(values: range) -> list[DataPoint]:
+def points(values):
     return [
         MAKER.make("environment_1", "air_humidity", value, 1e9 + value, is_desired=False) for value in values
     ]
@@ -49,32 +32,30 @@ def points(values: range) -> list[DataPoint]:
 class Rig:
     """An outbox, a server with a script, and a shipper between them."""
 
-    def __init__(
-        self, session: aiohttp.ClientSession, server: FaultyServer, outbox: Outbox, clock: ManualClock
-    ) -> None:
+    def __init__(self, session, server, outbox, clock):
         self.clock = clock
         self.server = server
         self.outbox = outbox
         self.session = session
         self.couch = Couch(session, server.url)
 
-    def shipper(self, **options: Any) -> Shipper:
+    def shipper(self, **options):
         options = {"pauses": Pauses(0.005, 0.02)} | options
         return Shipper(self.couch, self.outbox, self.clock, database="db", **options)
 
-    async def ship_all(self, shipper: Shipper) -> None:
+    async def ship_all(self, shipper):
         async with in_tasks(shipper):
             await self.until_shipped(shipper)
 
-    async def until_shipped(self, shipper: Shipper) -> None:
+    async def until_shipped(self, shipper):
         await self.clock.until(lambda: self.outbox.undelivered == 0 and not shipper.fault.failures)
 
-    def written(self) -> list[float]:
+    def written(self):
         return [self.server.stored[point_id]["value"] for point_id in self.server.writes]
 
 
 @pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+async def rig(tmp_path):
     clock = ManualClock()
     async with (
         opened_at(tmp_path / "growd.sqlite3", clock) as outbox,
@@ -117,7 +98,7 @@ async def test_the_full_disk_of_a_couchdb_is_named(rig):
     """The answers of CouchDB 3.5 on a full disk: about documents it gives no reason."""
     is_full, trace = True, "{error,\n    {rexi_EXIT,\n        {{{{badmatch,{error,enospc}},\n  [...]"
 
-    async def answer(request: web.Request) -> web.Response:
+    async def answer(request):
         if request.path == "/db/_revs_limit":
             failed = web.json_response({"error": "badmatch", "reason": trace}, status=500)
             return failed if is_full and request.method == "PUT" else web.json_response(1000)
@@ -280,9 +261,9 @@ async def test_a_backlog_leaves_at_once_in_large_batches(rig):
 
 
 async def test_a_missing_database_is_prepared_again(rig):
-    prepared: list[int] = []
+    prepared = []
 
-    async def prepare() -> None:
+    async def prepare():
         prepared.append(len(rig.server.batches))
         await rig.couch.server()
 
@@ -296,7 +277,7 @@ async def test_a_missing_database_is_prepared_again(rig):
 
 
 async def test_an_account_that_may_only_write_points_is_enough(rig, caplog):
-    async def prepare() -> None:
+    async def prepare():
         raise CouchRefusedError("401 for PUT /db", 401, "unauthorized", "You are not a server admin.")
 
     await add_durably(rig.outbox, points(range(3)))
@@ -305,7 +286,7 @@ async def test_an_account_that_may_only_write_points_is_enough(rig, caplog):
     assert caplog.text.count("can't set up the database: 401 for PUT /db") == 1
 
 
-def mixed(values: range) -> list[DataPoint]:
+def mixed(values):
     """A measured point and a command of each value; values of commands are above 1000."""
     return [
         made
@@ -343,10 +324,10 @@ async def test_no_recovery_is_logged_while_one_of_two_databases_takes_nothing(ri
 
 @pytest.mark.parametrize("code", [401, 403, 404])
 async def test_an_account_that_may_not_write_events_loses_and_delays_no_point(rig, code):
-    async def prepare() -> None:
+    async def prepare():
         raise CouchRefusedError("401 for PUT /environmental_event", 401, "unauthorized", "no admin")
 
-    async def serve_points(server: FaultyServer, request: web.Request, body: Any) -> web.StreamResponse:
+    async def serve_points(server, request, body):
         refused = request.path.startswith("/environmental_event")
         return await (status(code) if refused else FaultyServer.serve_step)(server, request, body)
 
@@ -384,7 +365,7 @@ async def test_a_database_that_comes_up_during_a_try_is_tried_again_at_once(rig)
     await add_durably(rig.outbox, points(range(3)))
     shipper = rig.shipper(pauses=Pauses(3600))
 
-    async def back_too_late(*_: Any) -> web.Response:
+    async def back_too_late(*_):
         shipper.retry_now()
         return web.Response(status=503)
 
@@ -462,7 +443,7 @@ async def test_a_rejection_that_can_not_be_written_causes_no_busy_loop(rig, monk
     local, usual, looks = rig.outbox._local, rig.outbox.next_batch, []
     await local.read(lambda file: file.execute("PRAGMA query_only = ON"))
 
-    async def next_batch(limit: int) -> list[WaitingPoint]:
+    async def next_batch(limit):
         looks.append(limit)
         assert len(looks) < 50
         return await usual(limit)
@@ -502,7 +483,7 @@ async def test_a_setup_that_fails_for_days_does_not_trip_the_watchdog(rig):
     time, tries = Time(), 0
     liveness = Liveness(monotonic=time)
 
-    async def prepare() -> None:
+    async def prepare():
         nonlocal tries
         tries += 1
         raise CouchUnavailableError("the embedded database has not come up")
@@ -519,7 +500,7 @@ async def test_a_backlog_of_hours_does_not_trip_the_watchdog(rig, monkeypatch):
     liveness = Liveness(monotonic=time)
     send = rig.couch.bulk_docs
 
-    async def slow(*arguments: Any) -> Any:
+    async def slow(*arguments):
         time.now += SHIPPING_S / 2
         stuck.extend(liveness.stuck())
         return await send(*arguments)
@@ -537,7 +518,7 @@ async def test_a_request_that_hangs_trips_the_watchdog(rig, monkeypatch):
     liveness = Liveness(monotonic=time)
     asked = asyncio.Event()
 
-    async def never_comes_back(*_: object) -> None:
+    async def never_comes_back(*_):
         asked.set()
         await asyncio.Event().wait()
 

@@ -1,7 +1,5 @@
 """Which values become points."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -21,16 +19,16 @@ anything = st.one_of(
 steps = st.lists(st.tuples(st.floats(0.01, 700), anything), max_size=60)
 
 
-def stored_by(rule: StorageRule, samples: list[tuple[float, object]]) -> list[tuple[float, object]]:
+def stored_by(rule, samples):
     now, stored = 100.0, []
     for step, value in samples:
         now += step
-        if rule.admits(value, now):  # type: ignore[arg-type]
+        if rule.admits(value, now):
             stored.append((now, value))
     return stored
 
 
-def times_of(samples: list[tuple[float, object]]) -> list[tuple[float, object]]:
+def times_of(samples):
     now, all_samples = 100.0, []
     for step, value in samples:
         now += step
@@ -64,7 +62,7 @@ def test_a_value_that_comes_after_the_maximum_interval_is_stored(samples):
 @given(steps)
 def test_between_the_intervals_a_value_is_stored_exactly_when_it_left_the_band(samples):
     stored = dict(stored_by(StorageRule(CO2), samples))
-    last: tuple[float, float] | None = None
+    last = None
     for now, value in times_of(samples):
         if value is None or not math.isfinite(value):
             assert now not in stored

@@ -1,11 +1,8 @@
 """The node `store`, `growd db rejected`, and the store in `growd status`, with a real daemon."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from faulty_server import FaultyServer, status
@@ -24,41 +21,30 @@ from support.outbox import add_durably, opened_at
 from support.program import said
 from support.running import in_tasks
 
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from growd.store.outbox import Outbox
-    from support.daemon import Daemon
-
 MAKER = PointMaker("0123456789ab")
 
 
 class Rig:
-    def __init__(
-        self, daemon: Daemon, outbox: Outbox, shipper: Shipper, server: FaultyServer, clock: ManualClock
-    ) -> None:
+    def __init__(self, daemon, outbox, shipper, server, clock):
         self.clock = clock
         self.daemon = daemon
         self.outbox = outbox
         self.shipper = shipper
         self.server = server
 
-    async def told(self) -> dict[str, Any]:
+    async def told(self):
         _, printed = await self.asked("status", "--json")
-        told: dict[str, Any] = json.loads(printed)["store"]
-        return told
+        return json.loads(printed)["store"]
 
-    async def asked(self, *arguments: str) -> tuple[int, str]:
+    async def asked(self, *arguments):
         return await asyncio.to_thread(said, *arguments, "--url", self.daemon.origin)
 
-    async def until(self, condition: Any) -> None:
+    async def until(self, condition):
         await self.clock.until(condition)
 
 
 @asynccontextmanager
-async def rigged(path: Path) -> AsyncIterator[Rig]:
+async def rigged(path):
     clock = ManualClock()
     async with (
         serving() as daemon,
@@ -158,7 +144,7 @@ async def test_requests_for_the_status_look_at_a_disk_that_hangs_one_at_a_time(t
 async def test_a_failing_disk_is_a_failure_in_status(tmp_path, monkeypatch):
     async with rigged(tmp_path / "growd.sqlite3") as rig:
 
-        def full(*_: object) -> None:
+        def full(*_):
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(rig.outbox._log, "append", full)
@@ -178,7 +164,7 @@ async def test_a_failing_disk_is_a_failure_in_status(tmp_path, monkeypatch):
 async def test_the_services_report_an_unreadable_file(tmp_path):
     async with rigged(tmp_path / "growd.sqlite3") as rig:
 
-        def drop(file: sqlite3.Connection) -> None:
+        def drop(file):
             file.execute("DROP TABLE rejected")
 
         await rig.outbox._local.write(drop)

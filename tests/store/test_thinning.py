@@ -1,7 +1,5 @@
 """Thinning keeps the ends and extremes of each series, and all rare points."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import pytest
@@ -9,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from growd.store.point_tables import WIDTHS, is_expendable, thinned
-from growd.store.points import DataPoint, PointMaker
+from growd.store.points import PointMaker
 
 MAKER = PointMaker("0123456789ab")
 
@@ -28,7 +26,7 @@ POINTS = st.lists(
 )
 
 
-def spans(points: list[DataPoint], width: float) -> list[list[DataPoint]]:
+def spans(points, width):
     found = defaultdict(list)
     for point in points:
         if is_expendable(point):

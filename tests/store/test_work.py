@@ -1,7 +1,5 @@
 """Background work on the database: when its steps are done."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest
@@ -16,16 +14,16 @@ from support.running import running
 class Steps:
     """The steps of a task: when they were done, and how they end."""
 
-    def __init__(self, clock: ManualClock) -> None:
+    def __init__(self, clock):
         self.clock = clock
-        self.at: list[float] = []
-        self.again_s: float | None = None
-        self.error: Exception | None = None
+        self.at = []
+        self.again_s = None
+        self.error = None
         self.fault = TaskFault(logging.getLogger("test"), "it fails", "it works")
         self.work = DatabaseWork(clock, self.step, self.fault)
         self.is_woken_meanwhile = False
 
-    async def step(self) -> float | None:
+    async def step(self):
         self.at.append(self.clock.monotonic())
         if self.is_woken_meanwhile:
             self.is_woken_meanwhile = False
@@ -34,7 +32,7 @@ class Steps:
             raise self.error
         return self.again_s
 
-    async def after(self, seconds: float) -> list[float]:
+    async def after(self, seconds):
         """When steps were done in the next seconds, counted from now."""
         now, known = self.clock.monotonic(), len(self.at)
         await self.clock.advance(seconds)

@@ -1,7 +1,5 @@
 """A sensor of the air under its real driver, on a simulated bus."""
 
-from __future__ import annotations
-
 import inspect
 from contextlib import suppress
 
@@ -28,7 +26,7 @@ NEXT_S = 5.1
 class AirBench:
     """The chip, its driver, and the air around it."""
 
-    def __init__(self, name: str, *, chip_options=None, **options) -> None:
+    def __init__(self, name, *, chip_options=None, **options):
         self.clock = SleepingTime()
         self.air = Air(800.0, 25.0, 60.0)
         self.chip = SENSORS[name](lambda: self.air, self.clock.monotonic, **(chip_options or {}))
@@ -44,13 +42,13 @@ class AirBench:
             options["monotonic"] = self.clock.monotonic
         self.driver = driver(self.bus, sleep=self.clock.sleep, **options)
 
-    def connect(self) -> None:
+    def connect(self):
         self.adapter.attach(self.address, self.chip)
 
-    def disconnect(self) -> None:
+    def disconnect(self):
         self.adapter.detach(self.address)
 
-    def start(self) -> None:
+    def start(self):
         """Let the driver set the chip up; then its first measurement is done."""
         with suppress(NotReadyError):
             self.driver.read()

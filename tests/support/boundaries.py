@@ -15,7 +15,7 @@ import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,24 +31,24 @@ class _Change(NamedTuple):
 class Boundaries:
     """Counts from its creation on, and ends the process at the boundary `last` (0: never)."""
 
-    def __init__(self, root: Path, last: int = 0, cut: str = "") -> None:
+    def __init__(self, root, last=0, cut=""):
         self.count = 0
         self._root = str(root)
         self._last = last
         self._cut = cut  # "", "none" or "some": the changes that survive the power cut
-        self._pending: list[_Change] = []
-        self._unsynced: set[Path] = set()
+        self._pending = []
+        self._unsynced = set()
         self._stash = Path(f"{root}.stash")
         self._stash.mkdir(exist_ok=True)
         self._is_busy = False
         self._fsync, os.fsync = os.fsync, self._sync
         sys.addaudithook(self._hear)
 
-    def end(self) -> None:
+    def end(self):
         """Count no more; for a program that goes on after what it did."""
         self._is_busy = True
 
-    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _hear(self, event, arguments):
         if self._is_busy:
             return
         self._is_busy = True
@@ -57,7 +57,7 @@ class Boundaries:
         finally:
             self._is_busy = False
 
-    def _take(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _take(self, event, arguments):
         if event == "subprocess.Popen":
             self._pass()
         elif event == "open" and isinstance(arguments[0], str | bytes) and arguments[2] & _WRITES:
@@ -72,13 +72,13 @@ class Boundaries:
         elif event == "os.symlink":
             self._at(self._made, self._path(arguments[1], arguments[2]))
 
-    def _at(self, note: Callable[..., None], *paths: Path | None) -> None:
+    def _at(self, note, *paths):
         """A boundary, if all paths are below the folder."""
         if None not in paths:
             self._pass()
             note(*paths)
 
-    def _path(self, name: Any, folder: int = -1) -> Path | None:
+    def _path(self, name, folder=-1):
         """The path of an argument, None if it is elsewhere."""
         text = os.fsdecode(name)
         if not text.startswith("/"):
@@ -86,25 +86,25 @@ class Boundaries:
             text = str(base / text)
         return Path(text) if text.startswith(f"{self._root}/") else None
 
-    def _pass(self) -> None:
+    def _pass(self):
         self.count += 1
         if self.count == self._last:
             self._lose()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def _opened(self, path: Path) -> None:
+    def _opened(self, path):
         self._unsynced.add(path)
         if not path.exists():
             self._pending.append(_Change(path.parent, path.unlink))
 
-    def _made(self, path: Path) -> None:
+    def _made(self, path):
         if not os.path.lexists(path):  # else it fails
             self._pending.append(_Change(path.parent, lambda: _remove(path)))
 
-    def _renamed(self, source: Path, target: Path) -> None:
+    def _renamed(self, source, target):
         before = self._kept(target)
 
-        def undo() -> None:
+        def undo():
             target.rename(source)
             before(target)
 
@@ -112,14 +112,14 @@ class Boundaries:
         if source in self._unsynced:
             self._unsynced = self._unsynced - {source} | {target}
 
-    def _linked(self, _: Path, target: Path) -> None:
+    def _linked(self, _, target):
         self._pending.append(_Change(target.parent, target.unlink))
 
-    def _removed(self, path: Path) -> None:
+    def _removed(self, path):
         before = self._kept(path)
         self._pending.append(_Change(path.parent, lambda: before(path)))
 
-    def _kept(self, path: Path) -> Callable[[Path], None]:
+    def _kept(self, path):
         """Keep what is at a path; the way to put it back."""
         if path.is_symlink():
             text = path.readlink()
@@ -132,14 +132,14 @@ class Boundaries:
         os.link(path, copy)
         return lambda place: os.link(copy, place)
 
-    def _sync(self, descriptor: int) -> None:
+    def _sync(self, descriptor):
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
         if str(path).startswith(self._root) and not self._is_busy:
             self._pass()
             self._unsynced.discard(path)
             self._pending = [change for change in self._pending if change.folder != path]
 
-    def _lose(self) -> None:
+    def _lose(self):
         """What a power cut loses."""
         if not self._cut:
             return
@@ -153,7 +153,7 @@ class Boundaries:
                 change.undo()
 
 
-def _remove(path: Path) -> None:
+def _remove(path):
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

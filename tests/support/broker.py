@@ -1,12 +1,9 @@
 """A real MQTT broker, with or without TLS and login."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import defaultdict
 from contextlib import ExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
 
 import aiomqtt
 from amqtt.broker import Broker
@@ -17,27 +14,21 @@ from support.ports import held_port
 from support.tls_door import TLS
 from support.waiting import PATIENCE_S
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
 USER, PASSWORD = "grower", "secret"
 
 
 class _Broker(Broker):
     """A broker that leaves no connection of a disconnected client behind."""
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, config):
         super().__init__(config)
-        self._writers: list[asyncio.StreamWriter] = []
+        self._writers = []
 
-    async def stream_connected(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, listener_name: str
-    ) -> None:
+    async def stream_connected(self, reader, writer, listener_name):
         self._writers.append(writer)
         await super().stream_connected(reader, writer, listener_name)
 
-    async def leave(self) -> None:
+    async def leave(self):
         await self.shutdown()
         for writer in self._writers:
             writer.transport.abort()
@@ -45,18 +36,16 @@ class _Broker(Broker):
 
 
 @asynccontextmanager
-async def broker(
-    folder: Path, *, tls: bool = False, login: bool = False, prohibits: bool = False, port: int = 0
-) -> AsyncIterator[int]:
+async def broker(folder, *, tls=False, login=False, prohibits=False, port=0):
     """The port of a broker. `login`: only USER may connect. `prohibits`: nobody may read "prohibited"."""
     logging.getLogger("amqtt").setLevel(logging.CRITICAL)
     logging.getLogger("transitions").setLevel(logging.CRITICAL)
     held = ExitStack()
     port = port or held.enter_context(held_port())
-    listener: dict[str, Any] = {"type": "tcp", "bind": f"127.0.0.1:{port}"}
+    listener = {"type": "tcp", "bind": f"127.0.0.1:{port}"}
     if tls:
         listener |= {"ssl": True, "certfile": TLS / "server.pem", "keyfile": TLS / "server.key"}
-    plugin: dict[str, Any] = {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}}
+    plugin = {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}}
     if login:
         passwords = folder / "passwords"
         hasher = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=64, parallelism=1),))
@@ -76,20 +65,20 @@ async def broker(
 class Listener:
     """A client of the broker, and what came on each topic by the last part of its name."""
 
-    def __init__(self) -> None:
-        self._came: defaultdict[str, asyncio.Queue[aiomqtt.Message]] = defaultdict(asyncio.Queue)
+    def __init__(self):
+        self._came = defaultdict(asyncio.Queue)
 
-    async def listen(self, client: aiomqtt.Client) -> None:
+    async def listen(self, client):
         async for message in client.messages:
             self._came[str(message.topic).rpartition("/")[2]].put_nowait(message)
 
-    async def next(self, topic: str) -> aiomqtt.Message:
+    async def next(self, topic):
         async with asyncio.timeout(PATIENCE_S):
             return await self._came[topic].get()
 
 
 @asynccontextmanager
-async def listening(port: int, **options: Any) -> AsyncIterator[Listener]:
+async def listening(port, **options):
     listener = Listener()
     async with aiomqtt.Client("localhost", port, **options) as client:
         task = asyncio.create_task(listener.listen(client), name="listener")

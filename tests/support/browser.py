@@ -6,43 +6,41 @@ import os
 import shutil
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import pytest
 from playwright.async_api import async_playwright, expect
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from playwright.async_api import Page
 
-    from playwright.async_api import Browser, Page
-
-BROWSERS: Final = (
+BROWSERS = (
     "chromium-headless-shell",
     "chromium",
     "chromium-browser",
     "google-chrome",
     "google-chrome-stable",
 )
-PHONE: Final = {"width": 360, "height": 740}
-DESK: Final = {"width": 1280, "height": 800}
-PATIENCE_MS: Final = 30_000
+PHONE = {"width": 360, "height": 740}
+DESK = {"width": 1280, "height": 800}
+PATIENCE_MS = 30_000
 
 expect.set_options(timeout=PATIENCE_MS)
 
 
-def browser_path() -> str | None:
+def browser_path():
     """The program of the browser: GROWD_TEST_BROWSER, or Chromium or Chrome in PATH."""
     return os.environ.get("GROWD_TEST_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
-needs_browser: Final = pytest.mark.skipif(
+needs_browser = pytest.mark.skipif(
     browser_path() is None,
     reason="the page was not tested: no browser found (on Debian: apt install chromium)",
 )
 
 
 @asynccontextmanager
-async def running_browser() -> AsyncIterator[Browser]:
+async def running_browser():
     """Chromium without a window."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox"])
@@ -59,11 +57,11 @@ class Tab:
     page: Page
     errors: list[str] = field(default_factory=list)
 
-    def watch(self) -> None:
+    def watch(self):
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", self._heard)
 
-    def _heard(self, message: Any) -> None:
+    def _heard(self, message):
         # the browser reports each refused or broken request itself; tests of faults cause some
         expected = ("Failed to load resource", "Service Worker registration blocked")
         if message.type in {"error", "warning"} and not any(words in message.text for words in expected):
@@ -71,7 +69,7 @@ class Tab:
 
 
 @asynccontextmanager
-async def opened(browser: Browser, url: str, **options: Any) -> AsyncIterator[Tab]:
+async def opened(browser, url, **options):
     """A new tab with nothing saved, on `url`; it must not have errors at the end.
 
     `options` are those of a browser context: viewport, color_scheme, locale. Service workers would answer

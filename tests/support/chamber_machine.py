@@ -1,19 +1,11 @@
 """A virtual machine with growd as its service: asks the daemon, the journal, the pins and the sensors."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
 import time
-from typing import TYPE_CHECKING, Any
 
 from virtual_machine import VirtualMachineError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from virtual_machine import VirtualMachine
 
 ENVIRONMENT = "environment_1"
 VALVE, FAN = 23, 24  # pins of the profile food-computer; its relays switch on at a low level
@@ -28,19 +20,19 @@ _REQUEST = 'exec 3<>/dev/tcp/127.0.0.1/5984 && printf %s "$1" >&3 && timeout 60 
 class ChamberMachine:
     """The chamber of the profile food-computer in `machine`."""
 
-    def __init__(self, machine: VirtualMachine) -> None:
+    def __init__(self, machine):
         self.machine = machine
         self.run = machine.run
 
-    def get(self, path: str) -> Any:
+    def get(self, path):
         """The JSON at a path of port 5984."""
         return self._ask(path, "")
 
-    def post(self, path: str, body: Any) -> Any:
+    def post(self, path, body):
         """The answer to a POST of JSON; `VirtualMachineError` if it was refused."""
         return self._ask(path, json.dumps(body))
 
-    def accepts(self, topic: str, value: Any) -> bool:
+    def accepts(self, topic, value):
         """Publish, and return whether growd acknowledged it."""
         path = f"/_svc/api/0.0.1/topic/{ENVIRONMENT}/{topic}"
         try:
@@ -49,37 +41,37 @@ class ChamberMachine:
             return False
         return True
 
-    def publish(self, topic: str, value: Any) -> None:
+    def publish(self, topic, value):
         self.post(f"/_svc/api/0.0.1/topic/{ENVIRONMENT}/{topic}", [value])
 
-    def measured(self, variable: str) -> float:
+    def measured(self, variable):
         """The latest value; an error while there is none."""
         answer = self.get(f"/_svc/api/0.0.1/topic_data/{ENVIRONMENT}/measured/{variable}")
         assert answer["quality"] == "ok"
         return float(answer["result"])
 
-    def notes(self) -> set[str]:
+    def notes(self):
         """The notes in the database."""
         query = {"selector": {"variable": "note"}, "fields": ["value"], "limit": 1_000}
         found = self.post("/environmental_event/_find", query)
         return {str(point["value"]) for point in found["docs"]}
 
-    def level(self, pin: int) -> int:
+    def level(self, pin):
         """The level of a pin, read from the kernel module."""
         return int(self.run(f"awk '$1 == {pin} {{ print $3 }}' /sys/kernel/debug/growd_pi/lines"))
 
-    def changes(self, pin: int) -> int:
+    def changes(self, pin):
         """How often the level of a pin has changed."""
         return int(self.run(f"awk '$1 == {pin} {{ print $4 }}' /sys/kernel/debug/growd_pi/lines"))
 
-    def seconds_to(self, pin: int, level: int, command: str) -> float:
+    def seconds_to(self, pin, level, command):
         """Run a command; for how long after its begin the pin had another level, by the kernel's record."""
         clock = "cut -d' ' -f1 /proc/uptime"  # without suspends the same as the clock of the record
         began = float(self.run(f"{clock}; {command}").partition("\n")[0])
         awk = f"awk '$2 == {pin} && $3 == {level} && $1 > {began * 1e9:.0f} {{ print $1; exit }}'"
         changed = ""
 
-        def has_changed() -> bool:
+        def has_changed():
             nonlocal changed
             changed = self.run(f"{awk} /sys/kernel/debug/growd_pi/changes")
             return bool(changed)
@@ -87,29 +79,29 @@ class ChamberMachine:
         self.until(has_changed)
         return int(changed) / 1e9 - began
 
-    def set(self, parameter: str, value: object) -> None:
+    def set(self, parameter, value):
         """Set a parameter of the kernel module, such as co2."""
         self.run(f"echo {value} >/sys/module/growd_pi/parameters/{parameter}")
 
-    def service(self, name: str) -> str:
+    def service(self, name):
         """A property of the unit growd.service, such as ActiveState."""
         return self.run(f"systemctl show growd --property={name} --value")
 
-    def wait_until_it_runs(self) -> None:
+    def wait_until_it_runs(self):
         """Wait until the service is active and has readings of both sensors."""
         self.until(lambda: self.service("ActiveState") == "active")
         self.until(lambda: self.measured("air_carbon_dioxide") and self.measured("light_illuminance"))
 
-    def open_valve(self) -> None:
+    def open_valve(self):
         """Open the CO2 valve by hand."""
         self.publish("desired/air_carbon_dioxide_valve_on", 1)
         self.until(lambda: self.level(VALVE) == ON)
 
-    def until(self, condition: Callable[[], object], patience_s: float = PATIENCE_S) -> float:
+    def until(self, condition, patience_s=PATIENCE_S):
         """Wait until a condition holds; the seconds it took. An error of a request counts as no."""
         began = time.monotonic()
         while True:
-            failure: Exception | None = None
+            failure = None
             try:
                 if condition():
                     return time.monotonic() - began
@@ -119,12 +111,12 @@ class ChamberMachine:
                 raise TimeoutError(f"the condition did not hold in time: {self.state()}") from failure
             time.sleep(0.2)
 
-    def state(self) -> str:
+    def state(self):
         """The state of the service and its last log records, for a failed test."""
         command = "systemctl status growd --no-pager --lines=0; journalctl -u growd --no-pager -n 30 -o cat"
         return self.machine.result(command).output
 
-    def _ask(self, path: str, body: str) -> Any:
+    def _ask(self, path, body):
         request = f"{'POST' if body else 'GET'} {path} HTTP/1.0\r\nHost: 127.0.0.1:5984\r\n"
         request += f"Content-Type: application/json\r\nContent-Length: {len(body.encode())}\r\n\r\n{body}"
         head, _, content = self.run(shlex.join(["bash", "-c", _REQUEST, "ask", request])).partition(

@@ -8,7 +8,7 @@ import secrets
 import sqlite3
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from click.testing import CliRunner
@@ -23,7 +23,6 @@ from support.couch_client import client_of, install_design
 from support.outbox import opened
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from support.couch_client import Client
@@ -64,37 +63,37 @@ class Places:
     couch: Client
 
     @property
-    def data(self) -> Path:
+    def data(self):
         return self.folder / "data"
 
     @property
-    def config(self) -> Path:
+    def config(self):
         return self.folder / "growd.toml"
 
     @property
-    def names(self) -> dict[str, str]:
+    def names(self):
         return Databases.prefixed(self.prefix).names_by_folder()
 
-    def url(self) -> str:
+    def url(self):
         auth = self.server.auth
         login = f"{quote(auth[0], safe='')}:{quote(auth[1], safe='')}@" if auth else ""
         return self.server.url.replace("//", f"//{login}")
 
-    def settings(self) -> tuple[str, ...]:
+    def settings(self):
         """Options of a command that name the databases."""
         return ("--set", f"couchdb.url={self.url()}", "--set", f"couchdb.prefix={self.prefix}")
 
-    async def make(self) -> None:
+    async def make(self):
         for name in self.names.values():
             assert (await self.couch("PUT", f"/{name}")).status in {201, 202}
 
-    async def write(self, folder: str, documents: list[dict[str, Any]], *, new_edits: bool = True) -> None:
+    async def write(self, folder, documents, *, new_edits=True):
         body = {"docs": documents, "new_edits": new_edits}
         answer = await self.couch("POST", f"/{self.names[folder]}/_bulk_docs", body)
         assert answer.status == 201
         assert not any("error" in row for row in answer.json), answer.json
 
-    async def content(self) -> dict[str, dict[str, Any]]:
+    async def content(self):
         """All revisions of all documents, with histories and attachments, as other clients read them."""
         found = {}
         for folder, name in self.names.items():
@@ -102,7 +101,7 @@ class Places:
             found[folder] = {row["id"]: await self._leaves(name, row["id"]) for row in rows}
         return found
 
-    async def _leaves(self, name: str, document_id: str) -> dict[str, Any]:
+    async def _leaves(self, name, document_id):
         path = quote(document_id, safe="/" if document_id.startswith("_design/") else "")
         answer = await self.couch(
             "GET",
@@ -120,7 +119,7 @@ class Places:
 
 
 @asynccontextmanager
-async def places(server: DatabaseServer, folder: Path) -> AsyncIterator[Places]:
+async def places(server, folder):
     """Places without content in an existing folder; their databases are deleted at the end."""
     async with client_of(server.url, server.auth) as couch:
         place = Places(server, f"backup_{secrets.token_hex(5)}_", folder, couch)
@@ -131,14 +130,14 @@ async def places(server: DatabaseServer, folder: Path) -> AsyncIterator[Places]:
                 await couch("DELETE", f"/{name}")
 
 
-def leaf(document_id: str, ids: str, **members: Any) -> dict[str, Any]:
+def leaf(document_id, ids, **members):
     """A revision with a history; each letter of `ids` stands for a revision, the newest first."""
     hashes = [letter * 32 for letter in ids]
     revisions = {"start": len(hashes), "ids": hashes}
     return {"_id": document_id, "_rev": f"{len(hashes)}-{hashes[0]}", "_revisions": revisions, **members}
 
 
-async def fill(place: Places, *, points: int = 300) -> None:
+async def fill(place, *, points=300):
     """Documents of every kind."""
     await place.make()
     maker = PointMaker("0123456789ab")
@@ -173,7 +172,7 @@ async def fill(place: Places, *, points: int = 300) -> None:
     )
 
 
-async def fill_folder(data: Path) -> None:
+async def fill_folder(data):
     """An existing folder as growd leaves it while the database is away."""
     local = await LocalStore.open(data / "growd.sqlite3")
     maker = PointMaker(local.device)
@@ -195,13 +194,13 @@ async def fill_folder(data: Path) -> None:
     await asyncio.to_thread(_write_files, data)
 
 
-def _write_files(data: Path) -> None:
+def _write_files(data):
     for name, content in (*COPIED.items(), *((name, b"not copied") for name in LEFT_OUT)):
         (data / name).parent.mkdir(parents=True, exist_ok=True)
         (data / name).write_bytes(content)
 
 
-def folder_content(data: Path) -> dict[str, Any]:
+def folder_content(data):
     """What a data folder contains; the points of the log by their sequence numbers. Blocking."""
     with closing(sqlite3.connect(data / "growd.sqlite3")) as file:
         dump = [line for line in file.iterdump() if line.startswith("INSERT")]
@@ -218,6 +217,6 @@ def folder_content(data: Path) -> dict[str, Any]:
     return {"rows": dump, "log": log.recovered, "note": log.note, "notices": notices, "files": others}
 
 
-async def growd(*arguments: str) -> Any:
+async def growd(*arguments):
     """Run a command in a thread, since it has its own event loop."""
     return await asyncio.to_thread(CliRunner().invoke, main, arguments, catch_exceptions=False)

@@ -1,20 +1,14 @@
 """Bundles of other versions, made from a bundle: with the same packages, and with a defect if wanted."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import zipfile
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DEFECT = b"raise RuntimeError('a defect for a test')\n"
 _INFORMATION = "version/version.json"
 
 
-def changed_bundle(bundle: Path, file: Path, version: str, broken_module: str = "") -> Path:
+def changed_bundle(bundle, file, version, broken_module=""):
     """Write a bundle of `version` to `file`. The import of `broken_module`, a path in lib/growd, fails."""
     with zipfile.ZipFile(bundle) as old, zipfile.ZipFile(file, "w") as new:
         information = json.loads(old.read(_INFORMATION))

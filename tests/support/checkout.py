@@ -1,7 +1,5 @@
 """A checkout on a machine whose Python, pip, Node and npm are stand-ins, which fetch nothing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -28,7 +26,7 @@ TIME_LIMIT = 30.0  # seconds; only a hang takes that long
 class Checkout:
     """The project's real scripts in a folder with a space in its name."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
         self.root = folder / "a checkout"
         self._calls = folder / "calls"
@@ -37,7 +35,7 @@ class Checkout:
         for fifo in ("there", "go"):
             os.mkfifo(folder / fifo)
 
-    def command(self, name: str, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    def command(self, name, *arguments, **settings):
         """Run a command to its end; `settings` are environment variables of the stand-ins."""
         return subprocess.run(
             [self.root / name, *arguments],
@@ -49,7 +47,7 @@ class Checkout:
             check=False,
         )
 
-    def start(self, name: str, **settings: str) -> Ending[str]:
+    def start(self, name, **settings):
         """Start a command in its own process group, as a shell does."""
         return Ending(
             [self.root / name],
@@ -60,20 +58,20 @@ class Checkout:
             process_group=0,
         )
 
-    def wait_for_pip(self) -> None:
+    def wait_for_pip(self):
         """Return when pip was started and waits (PIP_WAITS_AT)."""
         (self.folder / "there").read_text(encoding="utf-8")
 
-    def release_pip(self) -> None:
+    def release_pip(self):
         (self.folder / "go").write_text("go\n", encoding="utf-8")
 
-    def calls(self) -> list[str]:
+    def calls(self):
         """The calls since the previous call of this method."""
         calls = self._calls.read_text(encoding="utf-8").splitlines()
         self._calls.write_text("", encoding="utf-8")
         return calls
 
-    def environment(self, **settings: str) -> dict[str, str]:
+    def environment(self, **settings):
         return {
             "PATH": f"{STANDINS}:/usr/bin:/bin",
             "CALLS": str(self._calls),
@@ -84,7 +82,7 @@ class Checkout:
             **settings,
         }
 
-    def _check_out(self) -> None:
+    def _check_out(self):
         npm = ("package.json", "package-lock.json")
         files = [Path(folder, name) for folder in ("couchdb/embedded", "page") for name in npm]
         files.append(Path("pyproject.toml"))

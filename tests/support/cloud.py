@@ -6,7 +6,6 @@ import os
 import secrets
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
@@ -21,14 +20,9 @@ from growd_cloud.accounts import Accounts
 from growd_cloud.months import CloudNames
 from growd_cloud.serving import CloudServer, connected, receiving
 from support.checkout import ROOT
-from support.couch_client import COUCHDB_ADDRESS, Client, client_of
-from support.database import DatabaseServer, named_server
+from support.couch_client import COUCHDB_ADDRESS, client_of
+from support.database import named_server
 from support.http_server import serving_http
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from growd.runtime.clock import Clock
 
 ADDRESS = os.environ.get("GROWD_TEST_COUCHDB_CLOUD") or os.environ.get(COUCHDB_ADDRESS)
 NO_CLOUD = "the embedded database has no users and no partitions: GROWD_TEST_COUCHDB names one"
@@ -46,44 +40,44 @@ class Cloud:
     devices: list[str] = field(default_factory=list)
 
     @property
-    def names(self) -> CloudNames:
+    def names(self):
         return self.server.names
 
     @property
-    def accounts(self) -> Accounts:
+    def accounts(self):
         return Accounts(self.couch, self.names, RealClock().time)
 
-    async def client(self, login: tuple[str, str] | None = None) -> Client:
+    async def client(self, login=None):
         """A client of the receiver that ends with the test."""
         return await self.stack.enter_async_context(client_of(self.url, login))
 
-    async def device(self) -> tuple[str, str]:
+    async def device(self):
         """A new device: its id, which is its account, and its password."""
         device, password = PointMaker.new_device(), secrets.token_hex(8)
         await self.account(device, password, "device")
         return device, password
 
-    async def member(self) -> tuple[str, Client]:
+    async def member(self):
         """A new device: its id, and a client with its account."""
         login = await self.device()
         return login[0], await self.client(login)
 
-    async def account(self, name: str, password: str, *roles: str) -> None:
+    async def account(self, name, password, *roles):
         """A new account of CouchDB that ends with the test."""
         self.devices.append(name)
         account = {"name": name, "password": password, "roles": list(roles), "type": "user"}
         await self.couch.put("_users", {"_id": f"org.couchdb.user:{name}", **account})
 
-    async def databases(self) -> list[str]:
+    async def databases(self):
         """The names of the databases that this test made."""
-        found: list[str] = await self.couch._request("GET", "/_all_dbs")
+        found = await self.couch._request("GET", "/_all_dbs")
         return [each for each in found if each.startswith(self.names.prefix)]
 
-    async def stored(self, database: str) -> list[dict[str, Any]]:
+    async def stored(self, database):
         """All documents of a database, by id."""
         return [row["doc"] for row in await self.couch.all_docs(database, include_docs=True)]
 
-    async def clean(self) -> None:
+    async def clean(self):
         for database in await self.databases():
             await self.couch.delete(database)
         for device in self.devices:
@@ -95,13 +89,13 @@ class Cloud:
 class CouchFront:
     """Passes requests on to CouchDB. `status` replaces that of each answer to a write; `is_away` closes."""
 
-    def __init__(self, session: aiohttp.ClientSession, target: str) -> None:
-        self.status: int | None = None
+    def __init__(self, session, target):
+        self.status = None
         self.is_away = False
         self._session = session
         self._target = target
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request):
         body = await request.read()
         if self.is_away:
             assert request.transport is not None
@@ -116,14 +110,14 @@ class CouchFront:
         return web.Response(status=status, body=content, content_type="application/json")
 
 
-def _couchdb() -> DatabaseServer:
+def _couchdb():
     if ADDRESS is None:
         pytest.skip(NO_CLOUD)
     return named_server(ADDRESS)
 
 
 @asynccontextmanager
-async def couch_front() -> AsyncIterator[tuple[CouchFront, str]]:
+async def couch_front():
     """A front of the cloud's CouchDB, and its address."""
     async with aiohttp.ClientSession() as session:
         front = CouchFront(session, _couchdb().url)
@@ -132,7 +126,7 @@ async def couch_front() -> AsyncIterator[tuple[CouchFront, str]]:
 
 
 @asynccontextmanager
-async def running_cloud(clock: Clock | None = None, url: str | None = None) -> AsyncIterator[Cloud]:
+async def running_cloud(clock=None, url=None):
     """A receiver with fresh databases. It reaches CouchDB at `url`."""
     named = _couchdb()
     assert named.auth is not None

@@ -1,12 +1,9 @@
 """Monthly databases with points of several chambers, and what an export of them has."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import aiohttp
@@ -19,14 +16,6 @@ from growd_cloud.export_state import ExportState
 from growd_cloud.months import CloudNames, Month
 from support.couch_client import client_of
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
-    from pathlib import Path
-
-    from growd_cloud.export import ExportRound
-    from support.couch_client import Client
-    from support.database import DatabaseServer
-
 NOW = datetime(2026, 11, 20, tzinfo=UTC).timestamp()
 OCTOBER = datetime(2026, 10, 30, tzinfo=UTC).timestamp()
 NOVEMBER = datetime(2026, 11, 2, tzinfo=UTC).timestamp()
@@ -36,26 +25,24 @@ DAY_S = 86_400
 class Cloud:
     """The databases of one test, named with a prefix of their own."""
 
-    def __init__(self, server: DatabaseServer, ask: Client) -> None:
+    def __init__(self, server, ask):
         self.server = server
         self.prefix = f"growd_cloud_{uuid4().hex[:12]}_"
         self.ask = ask
-        self.made: set[str] = set()
+        self.made = set()
 
-    async def make(self, name: str) -> None:
+    async def make(self, name):
         if name not in self.made:
             self.made.add(name)
             assert (await self.ask("PUT", f"/{self.prefix}{name}", q=1)).status in {201, 202}
 
-    async def drop(self, name: str) -> None:
+    async def drop(self, name):
         self.made.discard(name)
         await self.ask("DELETE", f"/{self.prefix}{name}")
 
-    async def store(
-        self, documents: Sequence[dict[str, Any]], kind: str = "points", *, database: str = ""
-    ) -> None:
+    async def store(self, documents, kind="points", *, database=""):
         """Store documents in the databases of their months, or in one that is named."""
-        by_database: dict[str, list[dict[str, Any]]] = {}
+        by_database = {}
         for each in documents:
             by_database.setdefault(database or month_database(kind, each["_id"]), []).append(each)
         for name, some in by_database.items():
@@ -63,7 +50,7 @@ class Cloud:
             answer = await self.ask("POST", f"/{self.prefix}{name}/_bulk_docs", {"docs": some})
             assert all(row.get("ok") for row in answer.json), answer.json
 
-    async def export(self, folder: Path, **options: Any) -> ExportRound:
+    async def export(self, folder, **options):
         """One run of the export."""
         state = await asyncio.to_thread(ExportState, folder)
         try:
@@ -75,10 +62,10 @@ class Cloud:
             state.close()
 
 
-async def change_state(folder: Path, change: Callable[[ExportState], object]) -> None:
+async def change_state(folder, change):
     """Change the state of a folder."""
 
-    def changed() -> None:
+    def changed():
         with closing(ExportState(folder)) as state:
             change(state)
 
@@ -86,7 +73,7 @@ async def change_state(folder: Path, change: Callable[[ExportState], object]) ->
 
 
 @asynccontextmanager
-async def cloud_of(server: DatabaseServer) -> AsyncIterator[Cloud]:
+async def cloud_of(server):
     async with client_of(server.url, server.auth) as ask:
         cloud = Cloud(server, ask)
         try:
@@ -96,7 +83,7 @@ async def cloud_of(server: DatabaseServer) -> AsyncIterator[Cloud]:
                 await cloud.drop(name)
 
 
-def points(number: int, start: float, chambers: int = 3, every_s: float = 3_600.0) -> list[dict[str, Any]]:
+def points(number, start, chambers=3, every_s=3_600.0):
     """`number` points of each chamber from `start` on, one after the other."""
     return [
         document(chamber, start + step * every_s, "air_temperature", 20 + step / 8)
@@ -105,15 +92,15 @@ def points(number: int, start: float, chambers: int = 3, every_s: float = 3_600.
     ]
 
 
-def files_of(folder: Path, kind: str = "points") -> dict[str, list[Path]]:
+def files_of(folder, kind="points"):
     """The files that a reader finds, by month and device."""
-    found: dict[str, list[Path]] = {}
+    found = {}
     for path in sorted((folder / kind).rglob("*.parquet")):
         found.setdefault(str(path.parent.relative_to(folder / kind)), []).append(path)
     return found
 
 
-def rows_of(folder: Path, kind: str = "points") -> list[dict[str, Any]]:
+def rows_of(folder, kind="points"):
     """All rows that a reader finds, with the month and device of their folders."""
     rows = []
     for place, paths in files_of(folder, kind).items():
@@ -124,12 +111,12 @@ def rows_of(folder: Path, kind: str = "points") -> list[dict[str, Any]]:
     return rows
 
 
-def ids_of(folder: Path, kind: str = "points") -> Counter[str]:
+def ids_of(folder, kind="points"):
     """How often a reader finds each id."""
     return Counter(row["id"] for row in rows_of(folder, kind))
 
 
-def once(documents: Sequence[dict[str, Any]]) -> Counter[str]:
+def once(documents):
     """Each of these documents once."""
     return Counter({each["_id"] for each in documents})
 

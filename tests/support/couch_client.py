@@ -9,7 +9,7 @@ import os
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -18,7 +18,7 @@ from yarl import URL
 from growd.store.bootstrap import read_design
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Mapping
 
 COUCHDB_ADDRESS = "GROWD_TEST_COUCHDB"
 """The variable with the address of an Apache CouchDB for the tests."""
@@ -32,38 +32,22 @@ class Answer:
     body: bytes
 
     @property
-    def json(self) -> Any:
+    def json(self):
         return json.loads(self.body)
 
 
 class Client:
     """Sends requests to one server, with unchanged paths and queries."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+    def __init__(self, session, url):
         self.session = session
         self.url = url
 
-    async def __call__(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        headers: dict[str, str] | None = None,
-        **query: Any,
-    ) -> Answer:
+    async def __call__(self, method, path, body=None, *, headers=None, **query):
         async with self.open(method, path, body, headers=headers, **query) as response:
             return Answer(response.status, response.headers.copy(), await response.read())
 
-    def open(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        headers: dict[str, str] | None = None,
-        **query: Any,
-    ) -> Any:
+    def open(self, method, path, body=None, *, headers=None, **query):
         """A streamed response, as an asynchronous context manager. Query values are encoded as JSON."""
         is_bytes = isinstance(body, bytes)
         content = body if is_bytes or body is None else io.BytesIO(json.dumps(body).encode())
@@ -72,7 +56,7 @@ class Client:
             method, self._address(path, query), data=content, headers=default | (headers or {})
         )
 
-    def _address(self, path: str, query: dict[str, Any]) -> URL:
+    def _address(self, path, query):
         texts = {
             name: value if isinstance(value, str) else json.dumps(value) for name, value in query.items()
         }
@@ -80,19 +64,19 @@ class Client:
 
 
 @asynccontextmanager
-async def client_of(url: str, auth: tuple[str, str] | None = None) -> AsyncIterator[Client]:
+async def client_of(url, auth=None):
     headers = {"Authorization": aiohttp.encode_basic_auth(*auth)} if auth else None
     timeout = aiohttp.ClientTimeout(total=None, sock_read=30)
     async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
         yield Client(session, url)
 
 
-async def install_design(couch: Client, database: str, folder: str, *, has_last: bool = False) -> None:
+async def install_design(couch, database, folder, *, has_last=False):
     design = await asyncio.to_thread(read_design, FILES / "design" / folder, "svc", has_last)
     assert design is not None
     assert (await couch("PUT", f"{database}/_design/svc", design)).status == 201
 
 
-def reduces() -> list[bool]:
+def reduces():
     """Whether to use CouchDB's built-in `_last`; tests run with and without it."""
     return [False, True] if COUCHDB_ADDRESS in os.environ else [False]

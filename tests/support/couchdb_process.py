@@ -1,23 +1,17 @@
 """An Apache CouchDB that a test starts, from the folder in GROWD_TEST_COUCHDB_HOME."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HOME = "GROWD_TEST_COUCHDB_HOME"
 """The variable with the folder of a release, such as /opt/couchdb; it is only read."""
 
 
-def couchdb_home() -> Path:
+def couchdb_home():
     """The folder; skips the test without one."""
     folder = os.environ.get(HOME)
     if not folder:
@@ -26,7 +20,7 @@ def couchdb_home() -> Path:
 
 
 @contextlib.contextmanager
-def couchdb_process(folder: Path, settings: list[Path], port: int) -> Iterator[str]:
+def couchdb_process(folder, settings, port):
     """Run CouchDB with the settings of some files, with its data in `folder`, and end it."""
     home = couchdb_home()
     last = folder / "last.ini"

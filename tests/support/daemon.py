@@ -7,7 +7,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from aiohttp import web
@@ -15,7 +14,7 @@ from yarl import URL
 
 from growd.access.origins import OriginGuard
 from growd.api.front_door import FrontDoor
-from growd.api.operations import Api, Limits
+from growd.api.operations import Api
 from growd.bus import Bus
 from growd.bus.errors import NotKeptError
 from growd.bus.fields import Field, Kind
@@ -28,18 +27,6 @@ from growd_analysis.reports.calls import ReportCalls
 from growd_home.rosbridge_part import add_rosbridge
 from support.couch_client import Answer
 from support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
-
-    from growd.runs.archive import RunArchive
-    from growd.runtime.clock import Clock
-    from growd.server.client_limits import Clients
-    from growd.server.connections import ClientConnection
-    from growd.server.tls import Certificate
-    from growd.store.history.history import History
-    from growd_analysis.reports.service import RunReports
-    from support.journal import JournalRig
 
 CO2 = "environment_1/measured/air_carbon_dioxide"
 LIGHT = "environment_1/desired/light_illuminance"
@@ -64,11 +51,11 @@ NAMES = ("x", "h", "growd")  # of the reserved segment, used by tests
 class MemoryStore:
     """Stores parameters; refuses while `broken`."""
 
-    def __init__(self) -> None:
-        self.kept: dict[str, Any] = {}
+    def __init__(self):
+        self.kept = {}
         self.broken = False
 
-    async def save(self, changes: Mapping[str, Any], removed: list[str]) -> None:
+    async def save(self, changes, removed):
         if self.broken:
             raise NotKeptError("the parameters can't be kept: the disk is full")
         self.kept.update(changes)
@@ -79,10 +66,10 @@ class MemoryStore:
 class Database:
     """Takes the place of the gateway, and records the requests."""
 
-    def __init__(self) -> None:
-        self.targets: list[str] = []
+    def __init__(self):
+        self.targets = []
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request):
         self.targets.append(request.raw_path)
         return web.Response(text="database", headers={"X-Database": "1"})
 
@@ -90,8 +77,8 @@ class Database:
 class Runner:
     """The services of the recipe runner, and a calibration with an argument of each type."""
 
-    def __init__(self, bus: Bus) -> None:
-        self.calls: list[tuple[str, dict[str, Any]]] = []
+    def __init__(self, bus):
+        self.calls = []
         node = bus.node("recipe_runner")
         recipe = Field("recipe_id", Kind.STRING, max_length=200)
         node.serve(START, "growd/StartRecipe", self._start, arguments=(recipe,), doc="Start a recipe")
@@ -109,17 +96,17 @@ class Runner:
             reply=(*SUCCESS, Field("offset", Kind.FLOAT64, default=0.0)),
         )
 
-    async def _start(self, recipe_id: str) -> dict[str, Any]:
+    async def _start(self, recipe_id):
         self.calls.append((START, {"recipe_id": recipe_id}))
         if recipe_id == "unknown":
             return {"success": False, "message": "there is no recipe named unknown"}
         return {"success": True, "message": f"started {recipe_id}"}
 
-    async def _stop(self) -> dict[str, Any]:
+    async def _stop(self):
         self.calls.append((STOP, {}))
         return {"success": True, "message": "stopped"}
 
-    async def _calibrate(self, **arguments: Any) -> dict[str, Any]:
+    async def _calibrate(self, **arguments):
         self.calls.append((CALIBRATE, arguments))
         return {"success": True, "message": "calibrated", "offset": arguments["reference"] - 400}
 
@@ -136,7 +123,7 @@ class Daemon:
     database: Database = field(default_factory=Database)
     runner: Runner = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         self.runner = Runner(self.bus)
         sensor = self.bus.node("scd30")
         for name, kind in TOPICS.items():
@@ -146,29 +133,29 @@ class Daemon:
         sensor.declare("environment_1/current_recipe", Field("id", Kind.STRING, default=""), read_only=True)
 
     @property
-    def port(self) -> int:
+    def port(self):
         assert self.server.address is not None
         return self.server.address[1]
 
     @property
-    def origin(self) -> str:
+    def origin(self):
         return f"http://127.0.0.1:{self.port}"
 
-    def url(self, path: str) -> URL:
+    def url(self, path):
         """The address of a path below the API's prefix, sent unchanged."""
         return URL(f"{self.origin}{self.api.prefix}{path}", encoded=True)
 
-    async def ask(self, method: str, path: str, **options: Any) -> Answer:
+    async def ask(self, method, path, **options):
         """Send a request with aiohttp's `json`, `data` and `headers`."""
         async with self.session.request(method, self.url(path), **options) as response:
             return Answer(response.status, response.headers, await response.read())
 
-    async def post(self, path: str, body: str | bytes, **headers: str) -> Answer:
+    async def post(self, path, body, **headers):
         """Send a body with the content type of JSON."""
         sent = {"Content-Type": "application/json", **headers}
         return await self.ask("POST", path, data=body, headers=sent)
 
-    def state(self) -> dict[str, Any]:
+    def state(self):
         """Everything that a request can change."""
         topics = [self.bus.topics.get(name) for name in self.bus.topics.names()]
         return {
@@ -182,12 +169,12 @@ class Daemon:
         }
 
 
-def describe_zone(bus: Bus, name: str) -> None:
+def describe_zone(bus, name):
     """Let the node `chambers` name the time zone of the chambers, as that of growd does."""
     bus.node("chambers").describe("environments", lambda: [{"time_zone": name}])
 
 
-def open_connections(door: FrontDoor) -> list[ClientConnection]:
+def open_connections(door):
     """The connections of a front door."""
     factory = door.listener._factory
     return [] if factory is None else [*factory.admission.connections]
@@ -195,18 +182,18 @@ def open_connections(door: FrontDoor) -> list[ClientConnection]:
 
 @asynccontextmanager
 async def serving(
-    limits: Limits | None = None,
-    policy: Http | None = None,
-    clients: Clients | None = None,
-    certificate: Certificate | None = None,
-    port: int = 0,
+    limits=None,
+    policy=None,
+    clients=None,
+    certificate=None,
+    port=0,
     *,
-    clock: Clock | None = None,
-    history: History | None = None,
-    runs: RunArchive | None = None,
-    rig: JournalRig | None = None,
-    reports: RunReports | None = None,
-) -> AsyncIterator[Daemon]:
+    clock=None,
+    history=None,
+    runs=None,
+    rig=None,
+    reports=None,
+):
     """A daemon on a port of the loopback interface; 0 is any free one. `clock` is that of streams.
 
     The journal of a `rig` sends its entries only if the caller runs `api.journal.delivery.work`.
@@ -243,12 +230,12 @@ async def serving(
 
 
 @contextmanager
-def serving_in_a_thread(limits: Limits | None = None) -> Iterator[Daemon]:
+def serving_in_a_thread(limits=None):
     """The same on an event loop of its own, for clients that block."""
-    ready: Future[Daemon] = Future()
-    leave: Future[None] = Future()
+    ready = Future()
+    leave = Future()
 
-    async def serve() -> None:
+    async def serve():
         async with serving(limits) as daemon:
             ready.set_result(daemon)
             await asyncio.wrap_future(leave)

@@ -1,9 +1,6 @@
 """The dashboards of docs/monitoring and the queries in them."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -11,9 +8,6 @@ from growd.host.hold import Hold, Holder
 from growd.status.model import Reading, VariableStatus
 from support.checkout import ROOT
 from support.status import FULL, SHELF
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MONITORING = ROOT / "docs/monitoring"
 DASHBOARDS = sorted((MONITORING / "grafana/dashboards").glob("*.json"))
@@ -39,18 +33,17 @@ MONITORED = replace(
 """A status with all that the dashboards show."""
 
 
-def dashboard(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((MONITORING / f"grafana/dashboards/{name}.json").read_text())
-    return found
+def dashboard(name):
+    return json.loads((MONITORING / f"grafana/dashboards/{name}.json").read_text())
 
 
-def targets(board: dict[str, Any], source: str) -> Iterator[dict[str, Any]]:
+def targets(board, source):
     """The queries of all panels to this data source."""
     for panel in board["panels"]:
         yield from (each for each in panel.get("targets", []) if each["datasource"]["uid"] == source)
 
 
-def filled(query: str, **values: str) -> str:
+def filled(query, **values):
     """The query with the values of its variables, as Grafana sends it."""
     for name, value in values.items():
         query = query.replace(f"${{{name}}}", value).replace(f"${name}", value)

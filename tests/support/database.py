@@ -14,16 +14,12 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from support.couch_client import COUCHDB_ADDRESS
 from support.processes import Ending
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 EMBEDDED_SERVER = Path(__file__).parents[2] / "couchdb" / "embedded" / "server.mjs"
 
@@ -52,7 +48,7 @@ class EmbeddedProcess:
 
 
 @pytest.fixture(scope="session")
-def database_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatabaseServer]:
+def database_server(tmp_path_factory):
     if address := os.environ.get(COUCHDB_ADDRESS):
         yield named_server(address)
         return
@@ -61,7 +57,7 @@ def database_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databa
 
 
 @pytest.fixture
-def own_settings(database_server: DatabaseServer) -> Iterator[None]:
+def own_settings(database_server):
     """No other test changes settings of the whole server meanwhile: those of all workers share a CouchDB."""
     if database_server.is_embedded:
         yield
@@ -72,9 +68,7 @@ def own_settings(database_server: DatabaseServer) -> Iterator[None]:
 
 
 @contextmanager
-def embedded_server(
-    folder: Path, *options: str, client_design_documents: bool = True
-) -> Iterator[EmbeddedProcess]:
+def embedded_server(folder, *options, client_design_documents=True):
     """Run the embedded server with its data in `folder`/data; a stray file would show in `folder`/work."""
     permitted = ["--client-design-documents"] if client_design_documents else []
     work = folder / "work"
@@ -93,7 +87,7 @@ def embedded_server(
             process.kill()
 
 
-def start_node(*arguments: str, cwd: Path, stderr: int | IO[str]) -> Ending[str]:
+def start_node(*arguments, cwd, stderr):
     """Start the embedded server; its stdin and stdout are pipes, as those that growd gives it."""
     node = shutil.which("node")
     assert node, "the embedded server needs Node.js: ./test brings it"
@@ -107,7 +101,7 @@ def start_node(*arguments: str, cwd: Path, stderr: int | IO[str]) -> Ending[str]
     )
 
 
-def named_server(address: str) -> DatabaseServer:
+def named_server(address):
     """The CouchDB at `http://user:password@host:port`."""
     parts = urlsplit(address)
     assert parts.hostname, f"{COUCHDB_ADDRESS} must be http://user:password@host:port"

@@ -7,7 +7,7 @@ import json
 import random
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from growd.access.origins import OriginGuard
@@ -20,15 +20,6 @@ from growd.proxy.csv_export import Exports
 from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
 from support.daemon import NAMES, MemoryStore
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from aiohttp import web
-
-    from growd.proxy.csv_export import Building
-    from growd.proxy.gateway import DatabaseAnswer
-    from support.raw_http import Peer
 
 POINTS = "points"  # the name of the database if the test plays it
 LIST = "_design/svc/_list/csv"
@@ -55,17 +46,17 @@ EXTRAS = [{"b": [1.0, -0.0, "x\u2028\n"], "10": 1e21, "2": {}}, [], {}, [None]]
 class Noting(Gateway):
     """A gateway that records which requests and pages it passed to the database."""
 
-    def __init__(self, upstream: str, stall_limit: float) -> None:
+    def __init__(self, upstream, stall_limit):
         super().__init__(lambda: upstream, stall_limit=stall_limit)
-        self.handed_on: list[str] = []
-        self.pages: list[str] = []
+        self.handed_on = []
+        self.pages = []
         self.answered = asyncio.Event()
 
-    async def handle(self, request: web.BaseRequest, instead: str | None = None) -> web.StreamResponse:
+    async def handle(self, request, instead=None):
         self.handed_on.append(request.raw_path)
         return await super().handle(request, instead)
 
-    async def ask(self, request: web.BaseRequest, target: str, **how: Any) -> DatabaseAnswer:
+    async def ask(self, request, target, **how):
         self.pages.append(target)
         return await super().ask(request, target, **how)
 
@@ -73,11 +64,11 @@ class Noting(Gateway):
 class NotingExports(Exports):
     """Reports when an answer was sent completely, or cut."""
 
-    def __init__(self, gateway: Noting, database: str, building: Building | None) -> None:
+    def __init__(self, gateway, database, building):
         super().__init__(gateway, [database], "svc", building)
         self._noting = gateway
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request):
         try:
             return await super().handle(request)
         finally:
@@ -90,19 +81,12 @@ class Door:
     noted: Noting
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"http://127.0.0.1:{self.port}"
 
 
 @asynccontextmanager
-async def front_door(
-    upstream: str,
-    database: str = POINTS,
-    *,
-    stall_limit: float = 300,
-    building: Building | None = None,
-    policy: Http | None = None,
-) -> AsyncIterator[Door]:
+async def front_door(upstream, database=POINTS, *, stall_limit=300, building=None, policy=None):
     """The daemon's server in front of `upstream`, whose points are in `database`."""
     bus = Bus(RealClock(), Parameters(store=MemoryStore()))
     gateway = Noting(upstream, stall_limit)
@@ -120,14 +104,14 @@ async def front_door(
         await bus.parameters.close()
 
 
-def random_points(seed: int, number: int = 60) -> list[dict[str, Any]]:
+def random_points(seed, number=60):
     """Points of all kinds, some with equal keys."""
     chance = random.Random(seed)
     return [_random_point(chance, n) for n in range(number)]
 
 
-def _random_point(chance: random.Random, number: int) -> dict[str, Any]:
-    document: dict[str, Any] = {
+def _random_point(chance, number):
+    document = {
         "_id": f"growd-{chance.choice('ab')}:{chance.choice(['', 'ä', '+', ' '])}{number:03}",
         "environment": chance.choice(["chamber", "chamber 2", "Kühlraum"]),
         "variable": chance.choice(["air_temperature", "light_illuminance", "=x", "toString"]),
@@ -157,7 +141,7 @@ class MadeUpView:
     rows: list[dict[str, Any]]
     heads: list[bytes] = field(default_factory=list)
 
-    async def __call__(self, peer: Peer) -> None:
+    async def __call__(self, peer):
         try:
             while True:
                 self.heads.append(await peer.head())
@@ -165,11 +149,11 @@ class MadeUpView:
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
 
-    async def answer(self, peer: Peer, number: int) -> None:
+    async def answer(self, peer, number):
         """Answer request `number`, counted from 1."""
         await peer.send(page_answer(self.page(self.heads[-1])))
 
-    def page(self, head: bytes) -> list[dict[str, Any]]:
+    def page(self, head):
         """The requested rows."""
         query = parse_qs(urlsplit(head.split(b" ")[1].decode()).query)
         start = 0
@@ -179,13 +163,13 @@ class MadeUpView:
         return self.rows[start : start + int(query["limit"][0])]
 
 
-def row(number: int, key: Any = None, **fields: Any) -> dict[str, Any]:
+def row(number, key=None, **fields):
     """A row of a view; the point has this number as its timestamp and value."""
     value = {"_id": f"p{number:06}", "timestamp": number, "variable": "x", "value": number, **fields}
     return {"id": value["_id"], "key": ["e", number] if key is None else key, "value": value}
 
 
-def page_answer(rows: list[dict[str, Any]]) -> bytes:
+def page_answer(rows):
     body = json.dumps({"total_rows": 1_000_000, "offset": 0, "rows": rows}).encode()
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     return head % len(body) + body

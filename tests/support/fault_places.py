@@ -1,7 +1,5 @@
 """Each kind of fault on the wire with the places and the kinds of sensors where it can be."""
 
-from __future__ import annotations
-
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.fault_kinds import IN_CHAMBER, KINDS, PLACES, kinds_at
 

@@ -3,8 +3,6 @@
 It relays bytes unchanged, so it can stop at any byte. A schedule of faults decides about each request.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json
@@ -12,19 +10,19 @@ import random
 import re
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from support.stand_in import StandIn
 from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable
 
     Fault = Callable[["Exchange"], Awaitable[None]]
 
-_HEAD_END: Final = b"\r\n\r\n"
-_NO_BODY: Final = re.compile(rb"HTTP/1\.1 (1\d\d|204|304) ")
+_HEAD_END = b"\r\n\r\n"
+_NO_BODY = re.compile(rb"HTTP/1\.1 (1\d\d|204|304) ")
 
 
 class EndedError(Exception):
@@ -34,46 +32,46 @@ class EndedError(Exception):
 class Exchange:
     """One request of the client, and what a fault does with it."""
 
-    def __init__(self, proxy: FaultProxy, connection: _Connection, request: bytes) -> None:
+    def __init__(self, proxy, connection, request):
         self.request = request
         self.random = proxy.random
         self._proxy = proxy
         self._connection = connection
 
     @property
-    def path(self) -> str:
+    def path(self):
         return self.request.split(b" ", 2)[1].decode()
 
-    async def hand_on(self) -> bytes:
+    async def hand_on(self):
         """Send the whole request to the database: the answer."""
         reader, writer = await self._connection.far()
         writer.write(self.request)
         await writer.drain()
         return await read_message(reader)
 
-    async def hand_on_unheard(self, length: int) -> None:
+    async def hand_on_unheard(self, length):
         """Send `length` bytes of the request to the database, and cut the connection."""
         _, writer = await self._connection.far()
         writer.write(self.request[:length])
         await writer.drain()
         self.break_off()
 
-    async def answer(self, data: bytes) -> None:
+    async def answer(self, data):
         self._connection.writer.write(data)
         await self._connection.writer.drain()
 
-    def answer_again(self, data: bytes) -> None:
+    def answer_again(self, data):
         """Send this once more, before the answer to the next request on this connection."""
         self._connection.owed = data
 
-    async def client_gone(self) -> None:
+    async def client_gone(self):
         """Wait until the client has closed the connection."""
         async with asyncio.timeout(PATIENCE_S):
             with suppress(OSError):
                 while await self._connection.reader.read(65_536):
                     pass
 
-    def break_off(self) -> None:
+    def break_off(self):
         """Close both sides; the client's at random with a reset."""
         if self.random.random() < 0.5:
             self._connection.writer.transport.abort()
@@ -86,35 +84,35 @@ class FaultProxy(StandIn):
     `seen` counts requests by the name of their fault. Between `calm()` and `storm()` there are no faults.
     """
 
-    def __init__(self, url: str, faults: Iterable[Fault], *, seed: int, share: float = 0.5) -> None:
+    def __init__(self, url, faults, *, seed, share=0.5):
         super().__init__(self._relay)
         parts = urlsplit(url)
         self.far = (parts.hostname, parts.port)
         self.random = random.Random(seed)
-        self.seen: Counter[str] = Counter()
-        self.watch: Callable[[str, Exchange], None] = lambda *_: None  # called with each fault
+        self.seen = Counter()
+        self.watch = lambda *_: None  # called with each fault
         self._faults = self._drawn(list(faults), share)
         self._schedule = self._faults
         self._passed = asyncio.Event()
 
-    def calm(self) -> None:
+    def calm(self):
         """Stop the faults."""
         self._schedule = itertools.repeat(served)
 
-    def storm(self) -> None:
+    def storm(self):
         """Begin the faults again."""
         self._schedule = self._faults
 
-    async def until(self, number: int) -> None:
+    async def until(self, number):
         """Wait until `number` requests have come in total."""
         async with asyncio.timeout(PATIENCE_S):
             while self.seen.total() < number:
                 self._passed.clear()
                 await self._passed.wait()
 
-    def _drawn(self, faults: list[Fault], share: float) -> Iterator[Fault]:
+    def _drawn(self, faults, share):
         """An endless random order in which all faults are equally frequent."""
-        deck: list[Fault] = []
+        deck = []
         while True:
             if self.random.random() >= share:
                 yield served
@@ -123,7 +121,7 @@ class FaultProxy(StandIn):
                 deck = self.random.sample(faults, len(faults))
             yield deck.pop()
 
-    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _relay(self, reader, writer):
         connection = _Connection(self, reader, writer)
         try:
             while request := await read_message(reader):
@@ -143,31 +141,31 @@ class FaultProxy(StandIn):
 class _Connection:
     """The client's connection, and its connection to the database, made on demand."""
 
-    def __init__(self, proxy: FaultProxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, proxy, reader, writer):
         self.reader = reader
         self.writer = writer
         self.owed = b""  # an answer that is repeated before the next one
         self._proxy = proxy
-        self._far: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._far = None
 
-    async def far(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def far(self):
         if self._far is None:
             self._far = await asyncio.open_connection(*self._proxy.far)
         return self._far
 
-    async def pay(self) -> None:
+    async def pay(self):
         """Send the owed answer."""
         owed, self.owed = self.owed, b""
         self.writer.write(owed)
         await self.writer.drain()
 
-    def close(self) -> None:
+    def close(self):
         self.writer.close()
         if self._far is not None:
             self._far[1].transport.abort()
 
 
-async def read_message(reader: asyncio.StreamReader) -> bytes:
+async def read_message(reader):
     """A whole request or answer, unchanged; empty if the other side has closed."""
     try:
         head = await reader.readuntil(_HEAD_END)
@@ -181,7 +179,7 @@ async def read_message(reader: asyncio.StreamReader) -> bytes:
     return head + await reader.readexactly(int(length[1]))
 
 
-async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
+async def _read_chunks(reader):
     chunks = b""
     while True:
         line = await reader.readuntil(b"\r\n")
@@ -191,7 +189,7 @@ async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
             return chunks
 
 
-def body_of(answer: bytes) -> bytes:
+def body_of(answer):
     """The body of an answer, without chunks."""
     head, _, rest = answer.partition(_HEAD_END)
     if not re.search(rb"(?i)\r\ntransfer-encoding: *chunked", head):
@@ -205,7 +203,7 @@ def body_of(answer: bytes) -> bytes:
     return body
 
 
-def answer_of(status: bytes, body: bytes, length: int | None = None, more: bytes = b"") -> bytes:
+def answer_of(status, body, length=None, more=b""):
     """An answer with a JSON body; `length` is the Content-Length if it differs from the body's."""
     size = len(body) if length is None else length
     head = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n"
@@ -215,105 +213,105 @@ def answer_of(status: bytes, body: bytes, length: int | None = None, more: bytes
 # --- Faults
 
 
-async def served(exchange: Exchange) -> None:
+async def served(exchange):
     await exchange.answer(await exchange.hand_on())
 
 
-async def cut_before(exchange: Exchange) -> None:
+async def cut_before(exchange):
     exchange.break_off()
 
 
-async def cut_in_the_request(exchange: Exchange) -> None:
+async def cut_in_the_request(exchange):
     await exchange.hand_on_unheard(exchange.random.randrange(len(exchange.request)))
 
 
-async def cut_behind_the_request(exchange: Exchange) -> None:
+async def cut_behind_the_request(exchange):
     """The database has the whole request, and may be executing it."""
     await exchange.hand_on_unheard(len(exchange.request))
 
 
-async def answer_lost(exchange: Exchange) -> None:
+async def answer_lost(exchange):
     await exchange.hand_on()
     exchange.break_off()
 
 
-async def cut_in_the_answer(exchange: Exchange) -> None:
+async def cut_in_the_answer(exchange):
     answer = await exchange.hand_on()
     await exchange.answer(answer[: exchange.random.randrange(1, len(answer))])
     exchange.break_off()
 
 
-async def answer_late(exchange: Exchange) -> None:
+async def answer_late(exchange):
     """Answer after the client has given up."""
     answer = await exchange.hand_on()
     await exchange.client_gone()
     await exchange.answer(answer)
 
 
-async def request_late(exchange: Exchange) -> None:
+async def request_late(exchange):
     """Send the request to the database after the client has given up."""
     await exchange.client_gone()
     await exchange.hand_on()
 
 
-async def answer_twice(exchange: Exchange) -> None:
+async def answer_twice(exchange):
     answer = await exchange.hand_on()
     await exchange.answer(answer + answer)
 
 
-async def answer_again_later(exchange: Exchange) -> None:
+async def answer_again_later(exchange):
     """Repeat the answer when the client sends its next request."""
     answer = await exchange.hand_on()
     await exchange.answer(answer)
     exchange.answer_again(answer)
 
 
-async def half_the_rows(exchange: Exchange) -> None:
+async def half_the_rows(exchange):
     """Valid JSON with half of the documents."""
     answer = json.loads(body_of(await exchange.hand_on()))
     rows = answer[: len(answer) // 2] if isinstance(answer, list) else {}
     await exchange.answer(answer_of(b"201 Created", json.dumps(rows).encode()))
 
 
-async def half_a_body(exchange: Exchange) -> None:
+async def half_a_body(exchange):
     """Half of the JSON, with a matching length."""
     body = body_of(await exchange.hand_on())
     await exchange.answer(answer_of(b"201 Created", body[: len(body) // 2]))
 
 
-async def half_of_what_was_said(exchange: Exchange) -> None:
+async def half_of_what_was_said(exchange):
     """The length of the whole body, but only half of it."""
     body = body_of(await exchange.hand_on())
     await exchange.answer(answer_of(b"201 Created", body[: len(body) // 2], len(body)))
     exchange.break_off()
 
 
-async def garbage(exchange: Exchange) -> None:
+async def garbage(exchange):
     if exchange.random.random() < 0.5:
         await exchange.hand_on()
     await exchange.answer(exchange.random.randbytes(exchange.random.randint(1, 3_000)) + _HEAD_END)
     exchange.break_off()
 
 
-async def garbage_body(exchange: Exchange) -> None:
+async def garbage_body(exchange):
     body = exchange.random.randbytes(len(body_of(await exchange.hand_on())))
     more = exchange.random.choice([b"", b"Content-Encoding: gzip\r\n", b"Content-Encoding: deflate\r\n"])
     await exchange.answer(answer_of(b"201 Created", body, more=more))
 
 
-async def broken_chunks(exchange: Exchange) -> None:
+async def broken_chunks(exchange):
     await exchange.hand_on()
     await exchange.answer(b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n[]\r\n0\r\n\r\n")
 
 
-def status(line: str) -> list[Fault]:
+def status(line):
     """This status instead of the answer, without and with the request sent to the database."""
     answer = answer_of(line.encode(), b'{"error":"some_error","reason":"of the proxy"}')
 
-    async def instead(exchange: Exchange) -> None:
+    async def instead(exchange):
         await exchange.answer(answer)
 
-    async def although(exchange: Exchange) -> None:
+    async def although(exchange):
         await exchange.hand_on()
         await exchange.answer(answer)
 
@@ -322,14 +320,8 @@ def status(line: str) -> list[Fault]:
     return [instead, although]
 
 
-CUTS: Final[list[Fault]] = [
-    cut_before,
-    cut_in_the_request,
-    cut_behind_the_request,
-    answer_lost,
-    cut_in_the_answer,
-]
-ANSWERS: Final[list[Fault]] = [
+CUTS = [cut_before, cut_in_the_request, cut_behind_the_request, answer_lost, cut_in_the_answer]
+ANSWERS = [
     answer_twice,
     answer_again_later,
     half_the_rows,
@@ -339,12 +331,12 @@ ANSWERS: Final[list[Fault]] = [
     garbage_body,
     broken_chunks,
 ]
-DELAYS: Final[list[Fault]] = [answer_late, request_late]
-UNWELL: Final[list[Fault]] = [
+DELAYS = [answer_late, request_late]
+UNWELL = [
     *status("500 Internal Server Error"),
     *status("503 Service Unavailable"),
     *status("429 Too Many Requests"),
 ]
-REFUSALS: Final[list[Fault]] = [*status("401 Unauthorized"), *status("412 Precondition Failed")]
-HARMLESS: Final = frozenset({served.__name__, answer_twice.__name__, answer_again_later.__name__})
+REFUSALS = [*status("401 Unauthorized"), *status("412 Precondition Failed")]
+HARMLESS = frozenset({served.__name__, answer_twice.__name__, answer_again_later.__name__})
 """Faults that look like the answer of a healthy database."""

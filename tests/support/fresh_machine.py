@@ -1,11 +1,8 @@
 """An empty machine to install on, with stand-ins of pip and npm, and wheels without programs."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path
-from typing import Any
 
 from growd.config.profiles import profile_text
 from growd_machine.installation.machine import PLACES, WATCHDOG, Machine
@@ -21,13 +18,13 @@ TEXT = profile_text("minimal")
 class Fresh:
     """An empty file system; stand-ins of pip and npm create what growd looks for."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root):
         self.root = root
         self.home = root / "opt/growd"
-        self.commands: list[list[str]] = []
+        self.commands = []
         self.machine = Machine(root, self.run, lambda _: "")
 
-    def run(self, command: list[str]) -> None:
+    def run(self, command):
         self.commands.append(command)
         if "pip" in command:
             target = Path(command[command.index("--target") + 1])
@@ -43,7 +40,7 @@ class Fresh:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text("a module")
 
-    def install(self, wheel: Path, **options: Any) -> list[str]:
+    def install(self, wheel, **options):
         """The steps that were not done already, in words."""
         done = []
         choices = InstallChoices("minimal", root=self.root, **options)
@@ -53,11 +50,11 @@ class Fresh:
                 done.append(step.words)
         return [words for words in done if not words.startswith(("check the", "remove versions"))]
 
-    def uninstall(self, *, purge: bool = False) -> None:
+    def uninstall(self, *, purge=False):
         for step in uninstall_steps(self.machine, purge=purge):
             step.do()
 
-    def files(self) -> dict[str, str]:
+    def files(self):
         return {
             str(path.relative_to(self.root)): str(path.readlink())
             if path.is_symlink()
@@ -66,12 +63,12 @@ class Fresh:
             if path.is_symlink() or path.is_file()
         }
 
-    def versions(self) -> list[str]:
+    def versions(self):
         """The version numbers of the folders."""
         return sorted(path.name.partition("-")[0] for path in (self.home / "versions").iterdir())
 
 
-def wheel(folder: Path, version: str, more: str = "") -> Path:
+def wheel(folder, version, more=""):
     """A wheel without a program; `more` is added to its unit and its configuration.
 
     The same arguments give the same bytes: the time of each file is 1980.
@@ -79,7 +76,7 @@ def wheel(folder: Path, version: str, more: str = "") -> Path:
     path = folder / f"growd-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
 
-        def add(name: str, content: str) -> None:
+        def add(name, content):
             archive.writestr(zipfile.ZipInfo(name), content)
 
         for name in (*PLACES, WATCHDOG.name):

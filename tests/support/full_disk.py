@@ -1,18 +1,12 @@
 """A full disk, as this process sees it."""
 
-from __future__ import annotations
-
 import resource
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @contextmanager
-def full_disk(largest: int) -> Iterator[None]:
+def full_disk(largest):
     """No file of this process grows beyond `largest` bytes. Modules that are imported are not compiled.
 
     Python would write truncated bytecode, and later imports of these modules would fail.

@@ -6,13 +6,10 @@ import json
 import re
 from base64 import b64encode
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
-from support.raw_http import RawAnswer, RawClient, raw_client
-
-if TYPE_CHECKING:
-    from support.database import DatabaseServer
+from support.raw_http import raw_client
 
 HOST = b"chamber.local:5984"  # said through both doors: `Location` must name it
 # These differ by time or by connection, whichever door is taken. growd may frame a body in another way.
@@ -43,23 +40,23 @@ class Step:
     headers: tuple[str, ...] = ()
     chunked: bool = False
 
-    def __str__(self) -> str:
+    def __str__(self):
         return f"{self.method} {self.path}"
 
     @property
-    def bytes(self) -> bytes | None:
+    def bytes(self):
         if self.body is None or isinstance(self.body, bytes):
             return self.body
         return json.dumps(self.body).encode()
 
 
-def port_of(server: DatabaseServer) -> int:
+def port_of(server):
     port = urlsplit(server.url).port
     assert port is not None
     return port
 
 
-def request_bytes(step: Step, server: DatabaseServer, *, host: bytes = HOST) -> bytes:
+def request_bytes(step, server, *, host=HOST):
     """The step as it goes over the wire."""
     lines = [f"{step.method} {step.path} HTTP/1.1".encode(), b"Host: " + host]
     lines += [header.encode() for header in step.headers]
@@ -77,12 +74,12 @@ def request_bytes(step: Step, server: DatabaseServer, *, host: bytes = HOST) -> 
     return b"\r\n".join((*lines, b"Transfer-Encoding: chunked", b"", b"".join(pieces) + b"0\r\n\r\n"))
 
 
-async def ask(client: RawClient, step: Step, server: DatabaseServer) -> RawAnswer:
+async def ask(client, step, server):
     await client.send(request_bytes(step, server))
     return await client.answer(step.method)
 
 
-async def transcript(port: int, steps: list[Step], server: DatabaseServer) -> list[RawAnswer]:
+async def transcript(port, steps, server):
     """The answers to `steps`, without what varies; each on a connection of its own."""
     answers = []
     for step in steps:
@@ -91,7 +88,7 @@ async def transcript(port: int, steps: list[Step], server: DatabaseServer) -> li
     return answers
 
 
-def steady(answer: RawAnswer) -> RawAnswer:
+def steady(answer):
     """The answer without what varies from one request to the next.
 
     growd adds a Server, and a Content-Type, where the database sends none.

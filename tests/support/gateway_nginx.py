@@ -1,19 +1,13 @@
 """A real nginx with the project's configuration, on ports and paths of the test's own."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import subprocess
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from support.ports import held_port
 from support.processes import Ending
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 CONFIGURATION = Path(__file__).parents[2] / "couchdb" / "nginx.conf"
 
@@ -38,14 +32,12 @@ http {{
 """
 
 
-def nginx_binary() -> str | None:
+def nginx_binary():
     return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
 
 
 @asynccontextmanager
-async def nginx_to(
-    folder: Path, *, database: int | None = None, growd: int | None = None
-) -> AsyncIterator[int]:
+async def nginx_to(folder, *, database=None, growd=None):
     """The port of an nginx in front of a database and a growd on these ports; who has none is away."""
     with held_port() as port, held_port() as away:
         text = CONFIGURATION.read_text()
@@ -66,14 +58,14 @@ async def nginx_to(
                 process.terminate()
 
 
-def _start(folder: Path) -> Ending[str]:
+def _start(folder):
     binary = nginx_binary()
     assert binary is not None
     command = [binary, "-p", str(folder), "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]
     return Ending(command, stderr=subprocess.PIPE, text=True)
 
 
-async def _listens(process: subprocess.Popen[str], port: int) -> None:
+async def _listens(process, port):
     while True:
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -1,11 +1,8 @@
 """A gateway that listens, as the daemon has it, in front of what a test names."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -14,28 +11,16 @@ from growd.server.client_limits import Clients
 from growd.server.client_request import ClientRequest, add_own_headers
 from growd.server.connections import AIOHTTP_OPTIONS
 from growd.server.json_answer import JsonAnswer
-from support.raw_http import RawClient, RawUpstream, raw_client
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from growd.server.client_request import RequestHandler
-    from support.raw_http import Peer
+from support.raw_http import RawUpstream, raw_client
 
 
 @asynccontextmanager
-async def gateway_to(
-    base: str | Gateway | None,
-    *,
-    stall_limit: float = 300.0,
-    behind: Callable[[Gateway], RequestHandler] = lambda gateway: gateway,
-    clients: Clients | None = None,
-) -> AsyncIterator[int]:
+async def gateway_to(base, *, stall_limit=300.0, behind=lambda gateway: gateway, clients=None):
     """The port of a gateway to the database at `base` (None: there is none), and of what it is `behind`."""
     gateway = base if isinstance(base, Gateway) else Gateway(lambda: base, stall_limit=stall_limit)
     handler, clients = behind(gateway), clients or Clients()
 
-    async def handle(request: ClientRequest) -> web.StreamResponse:
+    async def handle(request):
         clients.recognise(request)
         response = await handler.handle(request)
         if not (response.prepared or isinstance(response, JsonAnswer)):
@@ -55,9 +40,7 @@ async def gateway_to(
 
 
 @asynccontextmanager
-async def gateway_before(
-    script: Callable[[Peer], Awaitable[None]], *, stall_limit: float = 300.0
-) -> AsyncIterator[tuple[RawUpstream, RawClient]]:
+async def gateway_before(script, *, stall_limit=300.0):
     """A server that does what `script` says, and a client of the gateway to it."""
     async with (
         RawUpstream(script) as upstream,

@@ -1,7 +1,5 @@
 """Requests that show what a door to the database may get wrong."""
 
-from __future__ import annotations
-
 import os
 
 from support.gateway_doors import Step

@@ -6,7 +6,6 @@ import asyncio
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -27,9 +26,6 @@ from support.daemon import Daemon, MemoryStore
 from support.session_server import session_cookie
 from support.waiting import PATIENCE_S
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 PARAM = "/_svc/api/0.0.1/param"
 PLAN = "environment_1/recipe_plan"
 RESET = "environment_1/interlocks/ceiling/reset"
@@ -42,17 +38,7 @@ class GuardedDaemon(Daemon):
 
     time: Time = field(default_factory=Time)
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        login: tuple[str, str] | None = None,
-        *,
-        address: str = "",
-        cookie: str = "",
-        body: Any = None,
-        **headers: str,
-    ) -> Answer:
+    async def request(self, method, path, login=None, *, address="", cookie="", body=None, **headers):
         """A request for `path` as it stands; `address` is where it comes from, through a proxy here."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if login is not None:
@@ -67,18 +53,18 @@ class GuardedDaemon(Daemon):
         ) as response:
             return Answer(response.status, response.headers, await response.read())
 
-    async def read(self, login: tuple[str, str] | None = None, **options: Any) -> Answer:
+    async def read(self, login=None, **options):
         return await self.request("GET", PARAM, login, **options)
 
-    async def write(self, login: tuple[str, str] | None = None, **options: Any) -> Answer:
+    async def write(self, login=None, **options):
         return await self.request("POST", f"{PARAM}/owner", login, body={"value": "me"}, **options)
 
-    async def call(self, service: str, login: tuple[str, str] | None = None, **options: Any) -> Answer:
+    async def call(self, service, login=None, **options):
         return await self.request("POST", f"/_svc/api/0.0.1/service/{service}", login, **options)
 
 
 @asynccontextmanager
-async def guarded_daemon(url: str, **access: Any) -> AsyncIterator[GuardedDaemon]:
+async def guarded_daemon(url, **access):
     """A daemon on a free port, whose users are those of the database at `url`; `access` as in [access]."""
     config = Config(http=Http(access="couchdb"), couchdb=Couchdb(url=url), access=Access(**access))
     moved, store = Time(1_000.0), MemoryStore()
@@ -102,20 +88,20 @@ async def guarded_daemon(url: str, **access: Any) -> AsyncIterator[GuardedDaemon
         await bus.parameters.close()
 
 
-async def _reset() -> dict[str, Any]:
+async def _reset():
     return {"success": True, "message": "reset"}
 
 
 class Users:
     """Users of a database, made for one test and deleted after it."""
 
-    def __init__(self, url: str, admin: tuple[str, str], session: aiohttp.ClientSession) -> None:
+    def __init__(self, url, admin, session):
         self.url = url
         self.admin = admin
         self._session = session
-        self._passwords: dict[str, str] = {}
+        self._passwords = {}
 
-    async def add(self, *roles: str, name: str = "", password: str = "") -> tuple[str, str]:
+    async def add(self, *roles, name="", password=""):
         """A new user, of a name that nobody had: CouchDB remembers who failed."""
         name = (name or "growd-test") + uuid4().hex
         login = (name, password or uuid4().hex)
@@ -124,39 +110,39 @@ class Users:
         await self._until_known(name, {*roles})
         return login
 
-    async def change(self, name: str, **fields: Any) -> None:
+    async def change(self, name, **fields):
         """Change the document of a user: `roles`, `password`."""
         changed = (await self.document(name)) | fields
         await self._put(changed)
         self._passwords[name] = fields.get("password", self._passwords[name])
         await self._until_known(name, {*changed["roles"]})
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name):
         revision = (await self.document(name))["_rev"]
         await self._ask("DELETE", f"{_document(name)}?rev={revision}")
         await self._until_known(name, None)
         del self._passwords[name]
 
-    async def delete_all(self) -> None:
+    async def delete_all(self):
         for name in [*self._passwords]:
             await self.delete(name)
 
-    async def document(self, name: str) -> dict[str, Any]:
+    async def document(self, name):
         return await self._ask("GET", _document(name))
 
-    async def cookie(self, name: str, age_s: float = 0.0) -> str:
+    async def cookie(self, name, age_s=0.0):
         """The cookie that the database gave to this user that long ago."""
         secret = await self._ask("GET", "/_node/_local/_config/chttpd_auth/secret")
         salt = (await self.document(name))["salt"]
         return session_cookie(name, secret, salt, int(time.time() - age_s))
 
-    async def status(self, login: tuple[str, str], address: str) -> int:
+    async def status(self, login, address):
         """What the database itself says to a login from that address."""
         headers = {"X-Forwarded-For": address, "Authorization": aiohttp.encode_basic_auth(*login)}
         async with self._session.get(f"{self.url}/_session", headers=headers) as response:
             return response.status
 
-    async def _until_known(self, name: str, roles: set[str] | None) -> None:
+    async def _until_known(self, name, roles):
         """Wait until the database goes by it (None: the user is unknown), for its cache comes after."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
@@ -171,12 +157,12 @@ class Users:
                     if response.status == 200 and {*told["userCtx"]["roles"]} == roles:
                         return
 
-    async def _put(self, document: dict[str, Any]) -> None:
+    async def _put(self, document):
         name = document["name"]
         body = {"_id": f"org.couchdb.user:{name}", "type": "user", **document}
         await self._ask("PUT", _document(name), body)
 
-    async def _ask(self, method: str, path: str, body: Any = None) -> Any:
+    async def _ask(self, method, path, body=None):
         headers = {"Authorization": aiohttp.encode_basic_auth(*self.admin)}
         url = URL(self.url + path, encoded=True)
         async with self._session.request(method, url, json=body, headers=headers) as response:
@@ -184,12 +170,12 @@ class Users:
             return await response.json(content_type=None)
 
 
-def _document(name: str) -> str:
+def _document(name):
     return f"/_users/org.couchdb.user:{quote(name, safe='')}"
 
 
 @asynccontextmanager
-async def users_of(url: str, admin: tuple[str, str]) -> AsyncIterator[Users]:
+async def users_of(url, admin):
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
         users = Users(url, admin, session)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import msgspec
 from yarl import URL
@@ -23,10 +23,7 @@ from support.own_databases import own_databases
 from support.rollups import DELAY_S, ENVIRONMENT
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from growd.store.couch import Couch
-    from support.database import DatabaseServer
 
 
 @dataclass
@@ -42,11 +39,11 @@ class StoredPast:
     now: float = 0.0
     maker: PointMaker = field(default_factory=lambda: PointMaker("0123456789ab"))
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         now, delay = (lambda: self.now), (lambda: DELAY_S)
         self.feed = RollupFeed(self.couch, self.names, "svc", now=now, delay=delay, pace=Pace(0.0))
 
-    async def retire(self, until: int) -> None:
+    async def retire(self, until):
         """Delete the points before `until` that rollups stand for, as the retention does."""
         await self.feed.seal(until)
         for database in (self.names.points, self.names.events):
@@ -60,9 +57,9 @@ class StoredPast:
         for feed in (self.feed.points, self.feed.events):
             await self.feed.note_retired(feed, until)
 
-    async def store(self, *points: dict[str, Any]) -> None:
+    async def store(self, *points):
         """Store points, given by the arguments of `PointMaker.make`."""
-        by_database: dict[str, list[dict[str, Any]]] = {}
+        by_database = {}
         for point in points:
             made = self.maker.make(point.pop("environment", ENVIRONMENT), **point)
             name = self.names.events if made.category else self.names.points
@@ -70,38 +67,36 @@ class StoredPast:
         for name, documents in by_database.items():
             await self.store_documents(name, documents)
 
-    async def store_documents(self, database: str, documents: list[dict[str, Any]]) -> None:
+    async def store_documents(self, database, documents):
         outcomes = await self.couch.bulk_docs(database, documents)
         assert not [one for one in outcomes.values() if "error" in one], outcomes
 
-    async def ask(self, start: float, end: float, *variables: str, **options: Any) -> dict[str, Any]:
+    async def ask(self, start, end, *variables, **options):
         """The answer of the history, as a client gets it."""
         options = {"environment": ENVIRONMENT, "points": 300} | options
         query = HistoryQuery(variables=variables, start=start, end=end, **options)
         async with self.history.answering(query) as answer:
             text = msgspec.json.encode(answer)
-        return cast("dict[str, Any]", msgspec.json.decode(text))
+        return msgspec.json.decode(text)
 
 
-def _is_retired(document: dict[str, Any], until: int) -> bool:
+def _is_retired(document, until):
     is_event = "is_desired" not in document
     return document.get("timestamp", until) < until and is_retired_once_sealed(document, is_event=is_event)
 
 
 @asynccontextmanager
-async def stored_past(
-    server: DatabaseServer, most: int = 300_000, owner: tuple[str, str] | None = None, **options: Any
-) -> AsyncIterator[StoredPast]:
+async def stored_past(server, most=300_000, owner=None, **options):
     """New databases, deleted at the end."""
-    shipped: list[str] = []
+    shipped = []
 
     @asynccontextmanager
-    async def ship() -> AsyncIterator[None]:
+    async def ship():
         shipped.append("begin")
         yield
         shipped.append("end")
 
-    def known(environment: str) -> set[str]:
+    def known(environment):
         if environment != ENVIRONMENT:
             raise UnknownNameError("environment", environment)
         return {"custom"}

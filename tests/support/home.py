@@ -1,12 +1,9 @@
 """A bus with one environment, and the bridge of it against a real broker."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
 
 import aiomqtt
 from msgspec.structs import replace
@@ -27,11 +24,6 @@ from growd_home.layout import HomePlace, TopicNames
 from support.status import EMPTY
 from support.waiting import PATIENCE_S, until
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from growd.status.model import Status
-
 ENVIRONMENT = "environment_1"
 DEVICE = "0123456789ab"
 TOPICS = TopicNames("growd", DEVICE)
@@ -45,7 +37,7 @@ CLIMATE = HomePlace.of(_CHAMBER)
 """The environment of the profile climate."""
 
 
-def reading(variable: str, value: float | None, quality: str = "ok", unit: str = "degC") -> VariableStatus:
+def reading(variable, value, quality="ok", unit="degC"):
     measured = Reading(value, quality, 1.0, "filter")
     return VariableStatus(ENVIRONMENT, variable, unit, measured, None, None, 0.0, is_sensed=True)
 
@@ -56,13 +48,13 @@ IDLE = RecipeStatus(ENVIRONMENT, "idle", "", "", 0.0, 0.0)
 class Watcher:
     """A client of the broker, and what it has seen."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port):
         self.port = port
-        self.seen: dict[str, Any] = {}
-        self.history: list[tuple[str, Any]] = []
+        self.seen = {}
+        self.history = []
 
     @asynccontextmanager
-    async def watched(self, login: tuple[str, str] = ("", "")) -> AsyncIterator[None]:
+    async def watched(self, login=("", "")):
         """See all messages of the broker in the body."""
         user, password = login
         options = {"username": user, "password": password} if user else {}
@@ -75,15 +67,15 @@ class Watcher:
                 task.cancel()
                 await asyncio.wait([task])
 
-    async def _watch(self) -> None:
+    async def _watch(self):
         with contextlib.suppress(aiomqtt.MqttError):
             async for message in self.client.messages:
-                body = bytes(message.payload).decode()  # type: ignore[arg-type]
+                body = bytes(message.payload).decode()
                 value = json.loads(body) if body.startswith("{") else body
                 self.seen[str(message.topic)] = value
                 self.history.append((str(message.topic), value))
 
-    def state(self, *names: str) -> Any:
+    def state(self, *names):
         """The last message on a topic of growd, None without one."""
         return self.seen.get(TOPICS(*names))
 
@@ -91,20 +83,13 @@ class Watcher:
 class Home(Watcher):
     """A bridge on a bus, what its status is, and what a client of the broker sees of it."""
 
-    def __init__(
-        self,
-        port: int,
-        *,
-        commands: bool = True,
-        places: list[HomePlace] | None = None,
-        login: tuple[str, str] = ("", ""),
-    ) -> None:
+    def __init__(self, port, *, commands=True, places=None, login=("", "")):
         super().__init__(port)
         self.bus = Bus(RealClock())
         declare_environment(self.bus, ENVIRONMENT, ("air_temperature", "air_carbon_dioxide"))
-        self.status: Status = replace(EMPTY, variables=[reading("air_temperature", 21.5)], recipes=[IDLE])
-        self.recipe_ids: list[str] = ["lettuce"]
-        self.called: list[tuple[str, dict[str, Any], str]] = []
+        self.status = replace(EMPTY, variables=[reading("air_temperature", 21.5)], recipes=[IDLE])
+        self.recipe_ids = ["lettuce"]
+        self.called = []
         self._serve("hold/set")
         held = (Field("since", Kind.FLOAT64, default=0.0), Field("reason", Kind.JSON, default=None))
         self._serve("hold/release", *held)
@@ -127,33 +112,33 @@ class Home(Watcher):
             commands=commands,
         )
 
-    def _serve(self, name: str, *arguments: Field) -> None:
-        async def answer(who: str, **given: Any) -> dict[str, Any]:
+    def _serve(self, name, *arguments):
+        async def answer(who, **given):
             self.called.append((name, given, who))
             return {"success": given.get("recipe_id") != "broken", "message": "as it says"}
 
         node = self.bus.node(f"service of {name}".replace(" ", "_").replace("/", "_"))
         node.serve(name, "growd/Test", answer, arguments=arguments, names_caller=True)
 
-    async def _nothing(self) -> None: ...
+    async def _nothing(self): ...
 
-    async def _recipes(self) -> list[str]:
+    async def _recipes(self):
         return self.recipe_ids
 
     @property
-    def is_up(self) -> bool:
+    def is_up(self):
         return self.seen.get(AVAILABILITY) == "online"
 
     @property
-    def problem(self) -> str:
+    def problem(self):
         return "".join(each["text"] for each in self.bus.find_node("mqtt").information()["problems"])
 
-    async def say(self, topic: str, body: str, *, retain: bool = False) -> None:
+    async def say(self, topic, body, *, retain=False):
         """Publish a command below the topics of this growd."""
         await self.client.publish(TOPICS(*topic.split("/")), body, qos=1, retain=retain)
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self):
         async with Supervisor(RealClock(), self.bus.liveness) as supervisor:
             supervisor.start("mqtt", self.link.run)
             supervisor.start("bridge", self.bridge.run)
@@ -161,7 +146,7 @@ class Home(Watcher):
 
 
 @asynccontextmanager
-async def at_home(port: int, **options: Any) -> AsyncIterator[Home]:
+async def at_home(port, **options):
     """A watched bridge that has published everything once."""
     home = Home(port, **options)
     async with home.watched(), home.running():

@@ -3,8 +3,6 @@
 Writes the version and the faults as JSON.
 """
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import json
@@ -19,15 +17,15 @@ from homeassistant.const import __version__
 from homeassistant.core import HomeAssistant
 
 SHARED = ("availability_topic", "qos", "device", "origin")
-faults: list[str] = []
+faults = []
 
 
 class _Logged(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
+    def emit(self, record):
         faults.append(f"logged: {record.getMessage()}")
 
 
-def _check(message: dict, key: str, component: dict) -> None:
+def _check(message, key, component):
     platform = component.pop("platform")
     module = importlib.import_module(f"homeassistant.components.mqtt.{platform}")
     try:
@@ -45,7 +43,7 @@ def _check(message: dict, key: str, component: dict) -> None:
         faults.append(f"{key}: the state class is not one of {device_class}")
 
 
-async def _check_all(messages: dict) -> None:
+async def _check_all(messages):
     """Templates are checked only in the event loop of a Home Assistant."""
     with tempfile.TemporaryDirectory() as folder:
         HomeAssistant(folder)

@@ -1,7 +1,5 @@
 """A machine on a folder with installed versions of the real growd, and a stand-in for systemd."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json
@@ -9,25 +7,22 @@ import os
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from growd_machine.installation.bundle import write_bundle
 from growd_machine.installation.sources import source_at
 from growd_machine.installation.targets import target_of
 from growd_machine.installation.tree import launcher_text
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
 CHECKOUT = Path(__file__).parents[2]
 _SYSTEMD = Path(__file__).with_name("upgrade_systemd")
 OLD, NEW = "1.0.0", "1.1.0"
-Edits = dict[str, tuple[str, str]]
-"""For a file of growd: a piece of its text, and what is there instead; "" stands for the end of the file."""
 
 
-def write_version(folder: Path, version: str, edits: Mapping[str, tuple[str, str]] = {}) -> None:
-    """A version folder with the growd of this checkout; its other packages are those of the tests."""
+def write_version(folder, version, edits=None):
+    """A version folder with the growd of this checkout; its other packages are those of the tests.
+
+    `edits` has for a file of growd a piece of its text, and what is there instead; "" is the end of the file.
+    """
     for name, content in source_at(CHECKOUT).files():
         file = folder / "lib" / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +31,7 @@ def write_version(folder: Path, version: str, edits: Mapping[str, tuple[str, str
     lines = own.read_text(encoding="utf-8").splitlines()
     changed = [f'__version__ = "{version}"' if line.startswith("__version__") else line for line in lines]
     own.write_text("\n".join(changed) + "\n", encoding="utf-8")
-    for name, (before, after) in edits.items():
+    for name, (before, after) in (edits or {}).items():
         file = folder / "lib" / name
         text = file.read_text(encoding="utf-8")
         assert before in text, f"{name} has no {before!r}"
@@ -59,7 +54,7 @@ def write_version(folder: Path, version: str, edits: Mapping[str, tuple[str, str
 class InstalledMachine:
     """The old version is installed in `root`, and runs between `start` and `close`."""
 
-    def __init__(self, root: Path, configuration: str) -> None:
+    def __init__(self, root, configuration):
         self.root = root
         self.home = root / "opt/growd"
         self.data = root / "var/lib/growd"
@@ -76,7 +71,7 @@ class InstalledMachine:
         (self.home / "installed.json").write_text(json.dumps({"version": OLD, "profile": "minimal"}))
 
     @property
-    def versions(self) -> tuple[str, str | None]:
+    def versions(self):
         """Those that `current` and `previous` choose."""
         chosen = (self.home / name for name in ("current", "previous"))
         current, previous = (
@@ -86,9 +81,7 @@ class InstalledMachine:
         assert current is not None
         return current, previous
 
-    def bundle(
-        self, version: str = NEW, edits: Mapping[str, tuple[str, str]] = {}, **information: Any
-    ) -> Path:
+    def bundle(self, version=NEW, edits=None, **information):
         """A bundle of a version; `information` replaces members of its version.json."""
         folder = self.root.with_name(f"growd-{version}")
         write_version(folder, version, edits)
@@ -98,7 +91,7 @@ class InstalledMachine:
         write_bundle(folder, bundle)
         return bundle
 
-    async def run(self, *command: str | Path) -> tuple[int, str]:
+    async def run(self, *command):
         """The exit status of a program, and all its output."""
         process = await asyncio.create_subprocess_exec(
             *command, env=self.environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
@@ -107,23 +100,23 @@ class InstalledMachine:
         assert process.returncode is not None
         return process.returncode, printed.decode()
 
-    async def growd(self, *arguments: str | Path) -> tuple[int, str]:
+    async def growd(self, *arguments):
         return await self.run(self.home / "current/bin/growd", *arguments)
 
-    async def upgrade(self, *arguments: str | Path) -> tuple[int, str]:
+    async def upgrade(self, *arguments):
         return await self.growd("upgrade", *arguments, "--root", self.root)
 
-    async def systemctl(self, *arguments: str) -> str:
+    async def systemctl(self, *arguments):
         status, printed = await self.run("systemctl", *arguments)
         assert status == 0, printed
         return printed
 
-    def log(self, unit: str) -> str:
+    def log(self, unit):
         return (self.root / f"run/{unit}.log").read_text()
 
 
 @asynccontextmanager
-async def installed(root: Path, configuration: str) -> AsyncIterator[InstalledMachine]:
+async def installed(root, configuration):
     machine = await asyncio.to_thread(InstalledMachine, root, configuration)
     await machine.systemctl("start", "growd.service")
     try:

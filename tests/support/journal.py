@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import aiohttp
@@ -24,12 +24,9 @@ from support.running import in_tasks
 from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from growd.runtime.clock import Clock
-    from growd.store.entries.entry import JournalEntry
-    from support.database import DatabaseServer
 
 ENVIRONMENT = "environment_1"
 TEXT = MessageType("std_msgs/String", (Field("data", Kind.STRING, min_length=1, max_length=2_000),))
@@ -47,16 +44,16 @@ class JournalRig:
     shipped: list[str] = field(default_factory=list)
     maker: PointMaker = field(default_factory=lambda: PointMaker("0123456789ab"))
 
-    async def prepare(self) -> None:
+    async def prepare(self):
         await bootstrap(self.couch, FILES, "svc", self.names)
 
     @asynccontextmanager
-    async def ship(self) -> AsyncIterator[None]:
+    async def ship(self):
         self.shipped.append("begin")
         yield
         self.shipped.append("end")
 
-    def journal(self, bus: Bus) -> GrowersJournal:
+    def journal(self, bus):
         """A journal that is not loaded yet, and the topics that it publishes on."""
         declare = bus.topics.declare
         declare(f"{ENVIRONMENT}/notes", TEXT, is_open=True)
@@ -77,7 +74,7 @@ class JournalRig:
         )
 
     @asynccontextmanager
-    async def opened(self, bus: Bus | None = None) -> AsyncIterator[GrowersJournal]:
+    async def opened(self, bus=None):
         """A loaded journal, which sends its entries."""
         journal = self.journal(bus or Bus(self.clock))
         try:
@@ -89,7 +86,7 @@ class JournalRig:
             await journal.close()
 
     @asynccontextmanager
-    async def silent(self) -> AsyncIterator[GrowersJournal]:
+    async def silent(self):
         """A loaded journal that sends nothing."""
         journal = self.journal(Bus(self.clock))
         try:
@@ -98,19 +95,17 @@ class JournalRig:
         finally:
             await journal.close()
 
-    async def document(self, entry: JournalEntry) -> dict[str, Any] | None:
+    async def document(self, entry):
         return await self.couch.get(self.names.events, entry.id)
 
-    def folders(self) -> list[str]:
+    def folders(self):
         """The names in the folder of the entries that wait."""
         folder = self.data / "journal"
         return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
 @asynccontextmanager
-async def journal_rig(
-    server: DatabaseServer, data: Path, clock: Clock | None = None
-) -> AsyncIterator[JournalRig]:
+async def journal_rig(server, data, clock=None):
     """New databases, deleted at the end."""
     names = Databases.prefixed(f"test-{uuid4().hex}-")
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
@@ -123,9 +118,7 @@ async def journal_rig(
                 await couch.delete(name)
 
 
-async def kept(
-    journal: GrowersJournal, text: str = "a note", *photos: bytes, by: str = "anna", **fields: Any
-) -> JournalEntry:
+async def kept(journal, text="a note", *photos, by="anna", **fields):
     """Save an entry as the API does."""
     draft = await journal.draft(ENVIRONMENT, EntryFields(text, **fields), by)
     if not photos:
@@ -137,25 +130,25 @@ async def kept(
         return await journal.keep(draft, upload)
 
 
-async def listed(journal: GrowersJournal, **query: Any) -> list[dict[str, Any]]:
+async def listed(journal, **query):
     """The entries that the API would list."""
     entries, _, missing = await journal.reader.read(wanted(**query))
     assert not missing, missing
     return entries
 
 
-def wanted(**query: Any) -> JournalQuery:
+def wanted(**query):
     return JournalQuery(**{"environment": ENVIRONMENT, "start": 0.0, "end": 1e11, "limit": 100, **query})
 
 
-async def delivered(journal: GrowersJournal, left: int = 0) -> None:
+async def delivered(journal, left=0):
     """Return once only so many entries wait."""
     async with asyncio.timeout(PATIENCE_S):
         while len(journal.delivery.waiting) > left:  # noqa: ASYNC110  the folder has no event
             await asyncio.sleep(0)
 
 
-async def content(journal: GrowersJournal, entry: JournalEntry, name: str) -> bytes:
+async def content(journal, entry, name):
     """A photo as the API sends it."""
     async with journal.photo(entry.id, name) as photo:
         whole = b"".join([piece async for piece in photo.pieces])

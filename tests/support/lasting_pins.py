@@ -6,14 +6,11 @@ import json
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from growd_drivers.pins import release_pins
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PACKAGE = Path(__file__).with_name("pins")
 _STAND_INS = {"gpiod", "RPi", "pins_file"}
@@ -32,25 +29,25 @@ class Write(NamedTuple):
 class LastingPins:
     """The pins of one machine, in a file of `folder`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self._file = folder / "pins"
         self._file.touch()
         self.environment = {"PINS_FILE": str(self._file), "PYTHONPATH": str(PACKAGE)}
 
-    def left(self, levels: dict[int, int]) -> None:
+    def left(self, levels):
         """A process that has ended has left these pins driven."""
         with self._file.open("a", encoding="ascii") as file:
             file.writelines(f"0 0 {pin} {level} 0\n" for pin, level in levels.items())
 
-    def levels(self) -> dict[int, int]:
+    def levels(self):
         """The level of each pin that was ever driven."""
         return dict(self.history())
 
-    def history(self) -> list[tuple[int, int]]:
+    def history(self):
         """Each write to a pin, the oldest first: its number and its level."""
         return [(each.pin, each.level) for each in self.writes()]
 
-    def writes(self) -> list[Write]:
+    def writes(self):
         """Each write to a pin, the oldest first."""
         lines = self._file.read_text(encoding="ascii").splitlines()
         return [
@@ -59,7 +56,7 @@ class LastingPins:
         ]
 
     @contextmanager
-    def here(self, chips: dict[int, str] | None = None) -> Iterator[None]:
+    def here(self, chips=None):
         """This process is the program, for as long as the context lasts, with these GPIO chips."""
         release_pins()
         with pytest.MonkeyPatch.context() as patch:
@@ -78,5 +75,5 @@ class LastingPins:
                     del sys.modules[name]
 
 
-def _stand_ins() -> list[str]:
+def _stand_ins():
     return [name for name in sys.modules if name.partition(".")[0] in _STAND_INS]

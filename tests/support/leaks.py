@@ -19,10 +19,10 @@ class Holdings:
     children: frozenset[int]
 
     @classmethod
-    def now(cls) -> Holdings:
+    def now(cls):
         return cls(frozenset(threading.enumerate()), frozenset(open_sockets()), frozenset(child_processes()))
 
-    def more_than(self, before: Holdings) -> list[str]:
+    def more_than(self, before):
         """What is held now and was not held before; the loop's executor threads end with the loop."""
         new = [thread for thread in self.threads - before.threads if not thread.name.startswith("asyncio_")]
         for thread in new:
@@ -36,7 +36,7 @@ class Holdings:
         ]
 
 
-def end_children(before: Holdings) -> None:
+def end_children(before):
     """Kill the child processes that were not there before."""
     for number in child_processes() - before.children:
         with suppress(ProcessLookupError, ChildProcessError):
@@ -44,7 +44,7 @@ def end_children(before: Holdings) -> None:
             os.waitpid(number, 0)
 
 
-def open_sockets() -> set[str]:
+def open_sockets():
     """The sockets of this process, by inode."""
     links = set()
     for number in os.listdir("/proc/self/fd"):  # noqa: PTH208  twice for each test: as fast as can be
@@ -57,13 +57,13 @@ def open_sockets() -> set[str]:
     return links
 
 
-def child_processes() -> set[int]:
+def child_processes():
     """Children of this process that run or were not waited for."""
     lists = Path("/proc/self/task").glob("*/children")
     return {int(child) for children in lists for child in _read(children).split()}
 
 
-def _read(file: Path) -> str:
+def _read(file):
     try:
         return file.read_text()
     except OSError:

@@ -1,7 +1,5 @@
 """A light sensor under its real driver, on a simulated bus."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from growd_drivers.bh1750 import Bh1750
@@ -17,7 +15,7 @@ from support.machine import SleepingTime
 class LightBench:
     """The chip, its driver, and the light that falls on it."""
 
-    def __init__(self, chip, driver, address: int, **options) -> None:
+    def __init__(self, chip, driver, address, **options):
         self.clock = SleepingTime()
         self.lux = 0.0
         self.chip = chip(lambda: self.lux, self.clock.monotonic, **options)
@@ -28,15 +26,15 @@ class LightBench:
         self.bus = I2CBus(smbus_over(I2CKernel({1: self.adapter})), number=1)
         self.driver = driver(self.bus, sleep=self.clock.sleep)
 
-    def connect(self) -> None:
+    def connect(self):
         self.adapter.attach(self.address, self.chip)
 
-    def read(self, lux: float) -> float:
+    def read(self, lux):
         """What the driver measures in this light."""
         self.lux = lux
         return self.driver.read().illuminance_lux
 
-    def seconds(self, lux: float) -> float:
+    def seconds(self, lux):
         """How long a measurement in this light takes."""
         before = self.clock.now
         self.read(lux)

@@ -1,31 +1,25 @@
 """A connection to a server that a test can interrupt; with TLS towards the clients if requested."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from support.stand_in import StandIn
-
-if TYPE_CHECKING:
-    import ssl
 
 
 class Line(StandIn):
     """Forwards to the server at `url`. Its own `url` stays the same over `down` and `up`."""
 
-    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, url, tls=None):
         parts = urlsplit(url)
         self._far = (parts.hostname, parts.port)
         super().__init__(self._forward, tls)
 
     @property
-    def url(self) -> str:
+    def url(self):
         return super().url.replace("127.0.0.1", "localhost")  # which the certificate names
 
-    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(self, reader, writer):
         try:
             far_reader, far_writer = await asyncio.open_connection(*self._far)
             try:
@@ -40,7 +34,7 @@ class Line(StandIn):
             writer.transport.abort()
 
 
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pass_on(reader, writer):
     while chunk := await reader.read(65_536):
         writer.write(chunk)
         await writer.drain()

@@ -11,13 +11,9 @@ import sys
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from support.ledger import Ledger
 from support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 PROGRAM = Path(__file__).parents[1] / "store" / "killed_writer.py"
 _PROMISED = frozenset({"kept", "did"})
@@ -41,16 +37,16 @@ class Job:
 class Lives:
     """Starts one life at a time, and records in `ledger` what it reports."""
 
-    def __init__(self, program: asyncio.subprocess.Process) -> None:
+    def __init__(self, program):
         self.ledger = Ledger()
-        self.nodes: list[int] = []  # the embedded servers of the current life
+        self.nodes = []  # the embedded servers of the current life
         self._program = program
         self._count = 0
         self._process = 0
-        self._status: int | None = None
-        self._left: list[Any] = []
+        self._status = None
+        self._left = []
 
-    async def begin(self, job: Job) -> None:
+    async def begin(self, job):
         """Start a life; its process exists when this returns."""
         assert self._program.stdin is not None
         self._count += 1
@@ -62,45 +58,45 @@ class Lives:
         self._program.stdin.write(line.encode() + b"\n")
         await self.until("process")
 
-    async def until(self, *words: str, times: int = 1) -> None:
+    async def until(self, *words, times=1):
         """Read until one of these words came `times` times, or the life has ended."""
         async with asyncio.timeout(PATIENCE_S):
             while times and self._status is None:
                 times -= await self._listen() in words
 
-    async def until_promised(self, times: int) -> None:
+    async def until_promised(self, times):
         """Read until `times` acknowledgements came, or the life has ended."""
         await self.until(*_PROMISED, times=times)
 
-    async def listen(self, seconds: float) -> None:
+    async def listen(self, seconds):
         """Read for `seconds` at most: a moment between two reports."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self._status is None:
                     await self._listen()
 
-    async def kill(self) -> None:
+    async def kill(self):
         """`kill -9`, and read the last reports."""
         assert self._status is None, f"it ended by itself, with {self._status}"
         os.kill(self._process, signal.SIGKILL)
         await self.end(-signal.SIGKILL)
 
-    async def end(self, status: int = 0) -> None:
+    async def end(self, status=0):
         """Read until the end, and check the exit status."""
         await self.until("ended")
         assert self._status == status
 
-    async def end_well(self) -> None:
+    async def end_well(self):
         """Read until the end, and check that all points were shipped."""
         await self.end()
         assert self._left == [0, ""], f"points and fault at the end: {self._left}"
 
-    def kill_node(self) -> None:
+    def kill_node(self):
         """`kill -9` of the newest embedded server, unless it has ended with its life."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.nodes[-1], signal.SIGKILL)
 
-    async def _listen(self) -> str:
+    async def _listen(self):
         assert self._program.stdout is not None
         line = await self._program.stdout.readline()
         assert line, "the program ended"
@@ -119,7 +115,7 @@ class Lives:
 
 
 @asynccontextmanager
-async def lives() -> AsyncIterator[Lives]:
+async def lives():
     program = await asyncio.create_subprocess_exec(
         sys.executable, str(PROGRAM), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )

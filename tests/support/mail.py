@@ -1,24 +1,14 @@
 """A real mail server, with or without TLS and login, that can refuse and stall."""
 
-from __future__ import annotations
-
 import asyncio
 import email
 import email.policy
 import warnings
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
 
 from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
 
 from support.tls_door import server_context
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from email.message import EmailMessage
-    from pathlib import Path
-
-    from aiosmtpd.smtp import Envelope, Session
 
 USER, PASSWORD = "grower", "p@ss/word"
 
@@ -30,20 +20,20 @@ class Mailbox:
     middle of a message, and with `silent` nothing is answered to it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.port = 0
-        self.messages: list[EmailMessage] = []
-        self.envelopes: list[Envelope] = []
-        self.logins: list[tuple[bytes, bytes]] = []
-        self.was_encrypted: list[bool] = []
+        self.messages = []
+        self.envelopes = []
+        self.logins = []
+        self.was_encrypted = []
         self.refusal = ""
-        self.refused: set[str] = set()
+        self.refused = set()
         self.hang_up = False
         self.silent = False
         self.attempts = 0
         self._news = asyncio.Event()
 
-    async def arrived(self, number: int) -> list[EmailMessage]:
+    async def arrived(self, number):
         """Wait until `number` messages have arrived in total."""
         async with asyncio.timeout(40):
             while len(self.messages) < number:
@@ -51,17 +41,15 @@ class Mailbox:
                 await self._news.wait()
         return self.messages
 
-    def authenticate(
-        self, _server: SMTP, _session: Session, _envelope: Envelope, _mechanism: str, data: Any
-    ) -> AuthResult:
+    def authenticate(self, _server, _session, _envelope, _mechanism, data):
         assert isinstance(data, LoginPassword)
         self.logins.append((data.login, data.password))
         is_known = (data.login, data.password) == (USER.encode(), PASSWORD.encode())
         return AuthResult(success=is_known, handled=is_known)  # else aiosmtpd answers
 
     async def handle_RCPT(  # noqa: N802  the name that aiosmtpd calls
-        self, server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
-    ) -> str:
+        self, server, _session, envelope, address, _options
+    ):
         self.attempts += 1
         if self.hang_up:
             assert server.transport is not None
@@ -73,20 +61,20 @@ class Mailbox:
         envelope.rcpt_tos.append(address)
         return "250 OK"
 
-    async def handle_DATA(self, _server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+    async def handle_DATA(self, _server, session, envelope):  # noqa: N802
         if self.refusal:
             return self.refusal
         content = envelope.content
         assert isinstance(content, bytes)
         message = email.message_from_bytes(content, policy=email.policy.default)
-        self.messages.append(message)  # type: ignore[arg-type]  the policy makes it one
+        self.messages.append(message)  # the policy makes it one
         self.envelopes.append(envelope)
         self.was_encrypted.append(session.ssl is not None)
         self._news.set()
         return "250 taken"
 
 
-def address_file(folder: Path, port: int, query: str = "", login: str = "", scheme: str = "mailto") -> str:
+def address_file(folder, port, query="", login="", scheme="mailto"):
     """A file with the address of a mail server, as apprise has it."""
     file = folder / f"mail-{port}-{len(query)}"
     file.write_text(
@@ -97,12 +85,10 @@ def address_file(folder: Path, port: int, query: str = "", login: str = "", sche
 
 
 @asynccontextmanager
-async def mail_server(
-    security: str = "none", *, login: bool = False, port: int = 0
-) -> AsyncIterator[Mailbox]:
+async def mail_server(security="none", *, login=False, port=0):
     """A mail server: with "starttls", "tls" or "none"; with `login` only USER may send."""
     box = Mailbox()
-    options: dict[str, Any] = {"hostname": "localhost"}
+    options = {"hostname": "localhost"}
     if security == "starttls":
         options |= {"tls_context": server_context(), "require_starttls": True}
     if login:
@@ -111,9 +97,9 @@ async def mail_server(
             "auth_required": True,
             "auth_require_tls": security == "starttls",
         }
-    protocols: list[SMTP] = []
+    protocols = []
 
-    def protocol() -> SMTP:
+    def protocol():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # aiosmtpd does not see that the listener has TLS
             protocols.append(SMTP(box, **options))

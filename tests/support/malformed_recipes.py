@@ -1,9 +1,5 @@
 """Malformed recipes with the place of the error; growd, schema and database refuse them."""
 
-from __future__ import annotations
-
-from typing import Any
-
 AIR = "air_temperature"
 OPERATION = [0, AIR, 20]
 SPAN = {"start_time": 0, "end_time": 12, "value": 20}
@@ -16,34 +12,34 @@ TIMED_PHASE = {
 }
 
 
-def _simple(*operations: Any) -> dict[str, Any]:
+def _simple(*operations):
     return {"format": "simple", "operations": list(operations)}
 
 
-def _flexible(**change: Any) -> dict[str, Any]:
+def _flexible(**change):
     return {"format": "flexformat", "phases": [STEP_PHASE, STEP_PHASE | change]}
 
 
-def _span(**change: Any) -> dict[str, Any]:
+def _span(**change):
     return _flexible(step={AIR: [SPAN | change]})
 
 
-def _timed(**change: Any) -> dict[str, Any]:
+def _timed(**change):
     return {"format": "phased", "phases": [TIMED_PHASE, TIMED_PHASE | change]}
 
 
-def _daily(**change: Any) -> dict[str, Any]:
+def _daily(**change):
     return _timed(course={}, daily={AIR: [POINT | {"at": "06:00"} | change]})
 
 
-def _without(whole: dict[str, Any], name: str) -> dict[str, Any]:
+def _without(whole, name):
     return {key: value for key, value in whole.items() if key != name}
 
 
 SOUND = [_simple(OPERATION, [9, AIR, 21.5]), _flexible(), _span(value=False), _timed(), _daily()]
 """One of each format and more."""
 
-MALFORMED: list[tuple[dict[str, Any], str]] = [
+MALFORMED = [
     ({}, "/format"),
     ({"format": 5}, "/format"),
     ({"format": "simple"}, "/operations"),

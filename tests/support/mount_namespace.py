@@ -1,7 +1,5 @@
 """Real mounts in a mount namespace of their own, which end with their process."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 
@@ -22,7 +20,7 @@ exec chroot /mnt/root "$@"
 """The system below an overlay in memory, as overlayroot makes it; the folder $1 is a disk of its own."""
 
 
-def on_read_only_root(disk: str = "") -> tuple[str, ...]:
+def on_read_only_root(disk=""):
     """What to put before a command; skips the test where mounts are not allowed."""
     unshare = shutil.which("unshare")
     if unshare is None or _script(unshare, READ_ONLY_ROOT, "sh", "", "true").returncode:
@@ -30,7 +28,7 @@ def on_read_only_root(disk: str = "") -> tuple[str, ...]:
     return unshare, "-m", "sh", "-c", READ_ONLY_ROOT, "sh", disk
 
 
-def mounted(script: str, *arguments: str) -> str:
+def mounted(script, *arguments):
     """The output of a shell script in a mount namespace; skips the test where that is not allowed."""
     unshare = shutil.which("unshare")
     if unshare is None or _script(unshare, "mount -t tmpfs none /mnt", "sh").returncode:
@@ -40,7 +38,7 @@ def mounted(script: str, *arguments: str) -> str:
     return done.stdout
 
 
-def _script(unshare: str, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _script(unshare, script, *arguments):
     return subprocess.run(
         [unshare, "-m", "sh", "-c", script, *arguments], capture_output=True, text=True, check=False
     )

@@ -1,9 +1,6 @@
 """Databases of a test's own, deleted at its end."""
 
-from __future__ import annotations
-
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import aiohttp
@@ -12,16 +9,9 @@ from growd.store.bootstrap import Databases
 from growd.store.couch import Couch
 from growd.store.errors import CouchError
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from support.database import DatabaseServer
-
 
 @asynccontextmanager
-async def own_databases(
-    server: DatabaseServer, owner: tuple[str, str] | None = None
-) -> AsyncIterator[tuple[Couch, Databases]]:
+async def own_databases(server, owner=None):
     """A client, and names that no other test uses; nothing is made yet."""
     names = Databases.prefixed(f"test-{uuid4().hex}-")
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:

@@ -1,26 +1,20 @@
 """Packages with drivers, installed for a test: the example in tests/packages, and small bad ones."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import zipfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from growd import own_kinds
 from growd_hwsim.chip import SENSORS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 EXAMPLES = Path(__file__).parents[1] / "packages"
 EXAMPLE = EXAMPLES / "growd-sht31"
 KIND = "sht31_example"
 
 
-def wheel_of(project: Path, folder: Path) -> Path:
+def wheel_of(project, folder):
     """Build the wheel of a project, without a network."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(command, cwd=project, check=True, capture_output=True, timeout=50)
@@ -28,16 +22,14 @@ def wheel_of(project: Path, folder: Path) -> Path:
     return wheel
 
 
-def unpacked(wheel: Path, folder: Path) -> Path:
+def unpacked(wheel, folder):
     """As pip installs a wheel of Python alone."""
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
     return folder
 
 
-def written(
-    folder: Path, package: str, kinds: dict[str, str], source: str, group: str = "growd.sensors"
-) -> Path:
+def written(folder, package, kinds, source, group="growd.sensors"):
     """A package of one module, with the kinds `{name: attribute}`."""
     module = package.replace("-", "_")
     folder.mkdir(exist_ok=True)
@@ -51,7 +43,7 @@ def written(
 
 
 @contextmanager
-def importable(folder: Path) -> Iterator[None]:
+def importable(folder):
     """The packages in a folder are installed for the body."""
     before, chips = set(sys.modules), dict(SENSORS)
     sys.path.append(str(folder))

@@ -1,7 +1,5 @@
 """Whether the package index that pip is configured for can be reached."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -11,7 +9,7 @@ from support.checkout import ROOT
 
 
 @cache
-def index_error() -> str:
+def index_error():
     """Why pip cannot find one small locked package; "" if it can."""
     lock = (ROOT / "requirements/run.lock").read_text(encoding="utf-8")
     entry = re.search(r"^smbus2==(?:.*\\\n)*.*\n", lock, re.MULTILINE)

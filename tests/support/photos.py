@@ -1,7 +1,5 @@
 """Photos for tests: small, whole, and with metadata."""
 
-from __future__ import annotations
-
 import base64
 import io
 import struct
@@ -13,7 +11,7 @@ SECRET = b"52.5200N 13.4050E"
 """What the metadata of the photos say, and what no copy may have."""
 
 
-def jpeg(orientation: int = 1, *, body: int = 0) -> bytes:
+def jpeg(orientation=1, *, body=0):
     """A picture of 8 by 8 pixels, with metadata before, in and behind it; `body` bytes longer."""
     exif = b"Exif\0\0" + tiff(orientation)
     scan = bytes(number % 255 for number in range(body)).replace(b"\xff", b"\xff\0")
@@ -35,14 +33,14 @@ def jpeg(orientation: int = 1, *, body: int = 0) -> bytes:
     )
 
 
-def copy_of(photo: bytes) -> bytes:
+def copy_of(photo):
     """The copy that growd makes of a photo."""
     target = io.BytesIO()
     copy_photo(io.BytesIO(photo), target)
     return target.getvalue()
 
 
-def png(orientation: int = 1) -> bytes:
+def png(orientation=1):
     """A picture of 2 by 2 pixels, with metadata."""
     return b"".join(
         [
@@ -55,7 +53,7 @@ def png(orientation: int = 1) -> bytes:
     )
 
 
-def webp(orientation: int = 1) -> bytes:
+def webp(orientation=1):
     """A picture in the extended format, with metadata."""
     chunks = [
         _riff(b"VP8X", bytes((0x0C, 0, 0, 0, 0, 0, 0, 0, 0, 0))),
@@ -66,7 +64,7 @@ def webp(orientation: int = 1) -> bytes:
     return _riff(b"RIFF", b"WEBP" + b"".join(chunks))
 
 
-def tiff(orientation: int, order: str = "<") -> bytes:
+def tiff(orientation, order="<"):
     """EXIF data with an orientation, and with a text."""
     head = {"<": b"II*\0", ">": b"MM\0*"}[order]
     entries = struct.pack(f"{order}HHII", 0x010F, 2, len(SECRET), 38)
@@ -74,15 +72,15 @@ def tiff(orientation: int, order: str = "<") -> bytes:
     return head + struct.pack(f"{order}IH", 8, 2) + entries + struct.pack(f"{order}I", 0) + SECRET
 
 
-def _segment(marker: int, body: bytes) -> bytes:
+def _segment(marker, body):
     return struct.pack(">BBH", 0xFF, marker, len(body) + 2) + body
 
 
-def _chunk(kind: bytes, body: bytes) -> bytes:
+def _chunk(kind, body):
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
-def _riff(kind: bytes, body: bytes) -> bytes:
+def _riff(kind, body):
     return kind + struct.pack("<I", len(body)) + body + bytes(len(body) % 2)
 
 

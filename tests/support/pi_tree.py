@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -20,7 +16,7 @@ class PiKind:
     has_rtc: bool = False
 
 
-KINDS: Final = {
+KINDS = {
     "3": PiKind(
         "Raspberry Pi 3 Model B Plus Rev 1.3", 0xA020D3, "bcm2835", "3f200000.gpio", "ttyS0", 927_000
     ),
@@ -30,7 +26,7 @@ KINDS: Final = {
     ),
     "zero2": PiKind("Raspberry Pi Zero 2 W Rev 1.0", 0x902120, "bcm2835", "3f200000.gpio", "ttyS0", 426_000),
 }
-RELEASES: Final = {
+RELEASES = {
     "bookworm": (
         'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\nVERSION_ID="12"\n',
         "6.12.47+rpt-rpi-v8",
@@ -40,7 +36,7 @@ RELEASES: Final = {
         "6.12.62+rpt-rpi-2712",
     ),
 }
-CONFIG_TXT: Final = """\
+CONFIG_TXT = """\
 dtparam=i2c_arm=on
 dtparam=i2c_arm_baudrate=50000
 dtparam=audio=on
@@ -52,14 +48,14 @@ gpio=23,24=op,dh
 gpio=12,13,18=op,dl
 dtparam=watchdog=on
 """
-CMDLINE: Final = "console=tty1 root=PARTUUID=4d8097e2-02 rootfstype=ext4 rootwait cgroup_enable=memory"
-BASE: Final = 512
+CMDLINE = "console=tty1 root=PARTUUID=4d8097e2-02 rootfstype=ext4 rootwait cgroup_enable=memory"
+BASE = 512
 
 
 class PiTree:
     """A Pi that is set up for the profile food-computer, as root sees it while growd does not run."""
 
-    def __init__(self, root: Path, name: str = "4", release: str = "bookworm") -> None:
+    def __init__(self, root, name="4", release="bookworm"):
         self.root = root
         self.kind = KINDS[name]
         os_release, kernel = RELEASES[release]
@@ -99,25 +95,25 @@ class PiTree:
         if self.kind.has_rtc:
             self.write("sys/class/rtc/rtc0/name", "rpi-rtc\n")
 
-    def write(self, place: str, text: str) -> None:
+    def write(self, place, text):
         path = self.root / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
-    def cell(self, place: str, number: int) -> None:
+    def cell(self, place, number):
         self.write(place, "")
         (self.root / place).write_bytes(number.to_bytes(4, "big"))
 
-    def link(self, place: str, target: str) -> None:
+    def link(self, place, target):
         path = self.root / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         path.symlink_to(target)
 
-    def remove(self, place: str) -> None:
+    def remove(self, place):
         (self.root / place).unlink()
 
-    def pins(self, users: dict[int, str], *, by_offset: bool = False) -> None:
+    def pins(self, users, *, by_offset=False):
         """Lines that programs or the kernel use, as debugfs lists them (drivers/gpio/gpiolib.c)."""
         base = 0 if by_offset else BASE
         count = "54 GPIOs" if by_offset else f"GPIOs {BASE}-{BASE + 53}"
@@ -131,7 +127,7 @@ class PiTree:
             f" gpio-{base + 23} (BT_ON |shutdown) out hi\n",
         )
 
-    def multiplexed(self, owners: dict[int, str]) -> None:
+    def multiplexed(self, owners):
         """Pins of devices, as debugfs lists them (drivers/pinctrl/pinmux.c)."""
         lines = "".join(
             f"pin {pin} (gpio{pin}): {owner} (GPIO UNCLAIMED) function alt0 group gpio{pin}\n"
@@ -145,7 +141,7 @@ class PiTree:
             f"Pinmux settings per pin\nFormat: pin (name): mux_owner gpio_owner\n{lines}",
         )
 
-    def program(self, number: int, command: str, *devices: str) -> None:
+    def program(self, number, command, *devices):
         """A process with open devices."""
         self.write(f"proc/{number}/cmdline", command.replace(" ", "\0") + "\0")
         for descriptor, device in enumerate(devices, 3):

@@ -1,17 +1,11 @@
 """Ports that are reserved for a test before a server listens on them."""
 
-from __future__ import annotations
-
 import socket
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @contextmanager
-def held_port() -> Iterator[int]:
+def held_port():
     """A port of 127.0.0.1 that refuses connections until a server of the test listens on it.
 
     A bound socket with SO_REUSEADDR reserves it: the kernel does not hand it out as a free port, but servers

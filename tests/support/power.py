@@ -4,50 +4,42 @@ A VFS in front of SQLite's own records what SQLite writes (sqlite.org/vfs.html).
 log of points.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_int64, c_void_p
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from growd.runtime.files import sync_folder
 from growd.store.block_file import BlockFile
 
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterator
-
 SECTOR = 512
-Entry = tuple[Any, ...]
 
 
 class Record:
     """Writes, syncs and promises, in order."""
 
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
+    def __init__(self):
+        self.entries = []
 
-    def note(self, kind: str, value: Any) -> None:
+    def note(self, kind, value):
         self.entries.append(("note", kind, value))
 
-    def file(self, name: str, content: bytes) -> None:
+    def file(self, name, content):
         self.entries.append(("file", name, content))
 
-    def write(self, name: str, offset: int, data: bytes) -> None:
+    def write(self, name, offset, data):
         self.entries.append(("write", name, offset, data))
 
-    def truncate(self, name: str, size: int) -> None:
+    def truncate(self, name, size):
         self.entries.append(("truncate", name, size))
 
-    def sync(self, name: str) -> None:
+    def sync(self, name):
         self.entries.append(("sync", name))
 
-    def delete(self, name: str) -> None:
+    def delete(self, name):
         self.entries.append(("delete", name))
 
-    def sync_folder(self, folder: Path) -> None:
+    def sync_folder(self, folder):
         sync_folder(folder)
         self.entries.append(("sync folder", folder.name))
 
@@ -55,7 +47,7 @@ class Record:
 class RecordedBlocks:
     """A `BlockFile` that records each write before it happens, and a sync after it."""
 
-    def __init__(self, path: Path, size: int, record: Record) -> None:
+    def __init__(self, path, size, record):
         self._file = BlockFile.open(path, size)
         self._name = path.name
         self._record = record
@@ -63,15 +55,15 @@ class RecordedBlocks:
         self.block = self._file.block
         record.file(path.name, self._file.read()[:])
 
-    def read(self) -> bytes:
+    def read(self):
         return self._file.read()[:]
 
-    def write(self, number: int, data: bytes) -> None:
+    def write(self, number, data):
         self._record.write(self._name, number * self.block, data + bytes(-len(data) % self.block))
         self._file.write(number, data)
         self._record.sync(self._name)
 
-    def close(self) -> None:
+    def close(self):
         self._file.close()
 
 
@@ -112,22 +104,22 @@ class _Methods(ctypes.Structure):  # sqlite3_io_methods, version 3 (sqlite.org/c
 class RecordingVfs:
     """SQLite's usual VFS, which records writes. One exists for the life of the process."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record):
         library = sqlite_library()
         library.sqlite3_vfs_find.restype = POINTER(_Vfs)
         self._record = record
         self._usual = library.sqlite3_vfs_find(None).contents
-        self._names: dict[int, str] = {}
-        self._methods: dict[int, tuple[_Methods, _Methods]] = {}
+        self._names = {}
+        self._methods = {}
         self._vfs = _Vfs.from_buffer_copy(self._usual)
         self._vfs.name = b"recording"
         self._vfs.open = _OPEN(self._open)
         self._vfs.delete = _DELETE(self._delete)
         library.sqlite3_vfs_register(ctypes.byref(self._vfs), 1)
 
-    def _open(self, vfs: int, name: int | None, file: int, flags: int, out: int) -> int:
+    def _open(self, vfs, name, file, flags, out):
         # the unchanged pointer: SQLite stores parameters behind the name
-        status: int = self._usual.open(vfs, name, file, flags, out)
+        status = self._usual.open(vfs, name, file, flags, out)
         if status == 0 and name:
             self._names[file] = _name_at(name)
             place = c_void_p.from_address(file)  # the first member of each sqlite3_file
@@ -136,27 +128,27 @@ class RecordingVfs:
             place.value = ctypes.addressof(self._methods[place.value][1])
         return status
 
-    def _delete(self, vfs: int, name: int, sync_folder: int) -> int:
+    def _delete(self, vfs, name, sync_folder):
         self._record.delete(_name_at(name))
-        status: int = self._usual.delete(vfs, name, sync_folder)
+        status = self._usual.delete(vfs, name, sync_folder)
         if sync_folder:
             self._record.sync(_name_at(name))
         return status
 
-    def _recorded(self, usual: _Methods) -> tuple[_Methods, _Methods]:
-        def close(file: int) -> int:
+    def _recorded(self, usual):
+        def close(file):
             self._names.pop(file, None)
             return int(usual.close(file))
 
-        def write(file: int, data: int, length: int, offset: int) -> int:
+        def write(file, data, length, offset):
             self._record.write(self._names[file], offset, ctypes.string_at(data, length))
             return int(usual.write(file, data, length, offset))
 
-        def truncate(file: int, size: int) -> int:
+        def truncate(file, size):
             self._record.truncate(self._names[file], size)
             return int(usual.truncate(file, size))
 
-        def sync(file: int, flags: int) -> int:
+        def sync(file, flags):
             status = int(usual.sync(file, flags))
             self._record.sync(self._names[file])
             return status
@@ -167,7 +159,7 @@ class RecordingVfs:
         return usual, methods
 
 
-def sqlite_library() -> ctypes.CDLL:
+def sqlite_library():
     """The library that `_sqlite3` has loaded; OSError if SQLite is linked statically."""
     import _sqlite3  # noqa: PLC0415, F401  it is loaded with it
 
@@ -178,18 +170,18 @@ def sqlite_library() -> ctypes.CDLL:
     return ctypes.CDLL(paths.pop())
 
 
-def _name_at(pointer: int) -> str:
+def _name_at(pointer):
     return os.path.basename(os.fsdecode(ctypes.string_at(pointer)))  # noqa: PTH119  a path of SQLite's
 
 
 class Disk:
     """The synced state of the files, and the later writes that a cut may lose."""
 
-    def __init__(self) -> None:
-        self._sure: dict[str, bytes | None] = {}
-        self._since: dict[str, list[Entry]] = {}
+    def __init__(self):
+        self._sure = {}
+        self._since = {}
 
-    def take(self, entry: Entry) -> None:
+    def take(self, entry):
         kind, name = entry[:2]
         if kind == "sync folder":
             self._delete_for_good()
@@ -201,14 +193,14 @@ class Disk:
         else:
             self._since.setdefault(name, []).append(entry)
 
-    def _delete_for_good(self) -> None:
+    def _delete_for_good(self):
         for name, since in self._since.items():
             end = max((number for number, entry in enumerate(since, 1) if entry[0] == "delete"), default=0)
             if end:
                 self._sure[name] = None
                 del since[:end]
 
-    def after_cut(self, kind: str, chance: random.Random) -> dict[str, bytes]:
+    def after_cut(self, kind, chance):
         """The files after a cut: with `none`, `all`, `some first` or `any` of the unsynced writes.
 
         The last write of each file that came through is torn, but for `all`.
@@ -222,7 +214,7 @@ class Disk:
         return left
 
 
-def _chosen(entries: list[Entry], kind: str, chance: random.Random) -> list[Entry]:
+def _chosen(entries, kind, chance):
     if kind == "none" or not entries:
         return []
     if kind == "all":
@@ -234,7 +226,7 @@ def _chosen(entries: list[Entry], kind: str, chance: random.Random) -> list[Entr
     return [*chosen[:-1], *_torn(chosen[-1], chance)] if chosen else []
 
 
-def _torn(entry: Entry, chance: random.Random) -> Iterator[Entry]:
+def _torn(entry, chance):
     """A prefix that ends at a sector boundary."""
     if entry[0] != "write":
         yield entry
@@ -245,7 +237,7 @@ def _torn(entry: Entry, chance: random.Random) -> Iterator[Entry]:
         yield kind, name, offset, data[: end - offset]
 
 
-def _after(content: bytes | None, entries: list[Entry]) -> bytes | None:
+def _after(content, entries):
     changed = None if content is None else bytearray(content)
     for kind, _, *arguments in entries:
         if kind == "delete":

@@ -1,17 +1,12 @@
 """Finds processes of this machine, and ends those of a test."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, AnyStr
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from typing import AnyStr
 
 
-def child_with(argument: str) -> int:
+def child_with(argument):
     """The id of the process whose command line has this argument."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -27,9 +22,7 @@ class Ending(subprocess.Popen[AnyStr]):
     Otherwise the context waits for its end, within that limit. That of `subprocess.Popen` waits for ever.
     """
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind, error, trace):
         if kind is not None:
             self.kill()
         try:

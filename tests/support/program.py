@@ -12,7 +12,7 @@ import uuid
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import aiohttp
@@ -23,7 +23,7 @@ from growd_cli.main import main
 from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from collections.abc import Mapping
 
     from support.database import DatabaseServer
 
@@ -41,10 +41,10 @@ class Program:
     """The login of a client of the database."""
 
     @property
-    def api(self) -> str:
+    def api(self):
         return f"{self.address}/_svc/api/0.0.1"
 
-    async def until_there(self, path: str, headers: Mapping[str, str] | None = None) -> None:
+    async def until_there(self, path, headers=None):
         """Wait for a document of its database; the greeting may come before the database is ready."""
         async with aiohttp.ClientSession(headers=headers) as session, asyncio.timeout(PATIENCE_S):
             while True:
@@ -53,7 +53,7 @@ class Program:
                         return
                 await asyncio.sleep(0.1)
 
-    async def ask(self, method: str, path: str, value: Any = None) -> Any:
+    async def ask(self, method, path, value=None):
         """The answer in JSON to a request: of the API, or for a path that begins with / of the database."""
         url = f"{self.address}{path}" if path.startswith("/") else f"{self.api}/{path}"
         async with (
@@ -64,7 +64,7 @@ class Program:
             assert answer.status < 300, f"{method} {path}: {answer.status} {text}"
             return json.loads(text)
 
-    async def heard(self, topic: str, is_it: Callable[[Any], object] = lambda _: True) -> Any:
+    async def heard(self, topic, is_it=lambda _: True):
         """The first message of a topic that is so."""
         url = f"{self.api}/topic_stream/{topic}"
         async with (
@@ -77,12 +77,12 @@ class Program:
                     return message
         raise AssertionError(f"the stream of {topic} has ended")
 
-    async def documents(self, database: str) -> dict[str, Any]:
+    async def documents(self, database):
         """The documents of a database by their ids, without design documents."""
         answer = await self.ask("GET", f"/{database}/_all_docs?include_docs=true")
         return {row["id"]: row["doc"] for row in answer["rows"] if not row["id"].startswith("_design")}
 
-    async def end(self, number: signal.Signals) -> tuple[int, str]:
+    async def end(self, number):
         """Send a signal; the exit status and the remaining output."""
         self.process.send_signal(number)
         assert self.process.stdout is not None
@@ -91,7 +91,7 @@ class Program:
 
 
 @contextmanager
-def heeding_hangups() -> Iterator[None]:
+def heeding_hangups():
     """Do not ignore SIGHUP in this process and its children, even under `nohup`."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
@@ -101,13 +101,7 @@ def heeding_hangups() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def started(
-    data: Path,
-    *arguments: str,
-    environment: Mapping[str, str] | None = None,
-    inside: tuple[str, ...] = (),
-    headers: Mapping[str, str] | None = None,
-) -> AsyncIterator[Program]:
+async def started(data, *arguments, environment=None, inside=(), headers=None):
     """Start growd on a free port and wait for its greeting. Kills it at the end if it still runs.
 
     `inside` is a command that runs another one, in its own process; `headers` has the login at the database.
@@ -132,7 +126,7 @@ async def started(
         process._transport.close()
 
 
-async def failed(*arguments: str, environment: Mapping[str, str] | None = None) -> tuple[int, str]:
+async def failed(*arguments, environment=None):
     """Run growd with arguments that it must refuse: the exit status and the whole output."""
     process = await asyncio.create_subprocess_exec(
         str(GROWD), *arguments,
@@ -145,7 +139,7 @@ async def failed(*arguments: str, environment: Mapping[str, str] | None = None) 
     return process.returncode, printed.decode()
 
 
-def said(*arguments: str) -> tuple[int, str]:
+def said(*arguments):
     """Run growd in this process: the exit status and the output. Unexpected exceptions are raised.
 
     `run` starts an event loop in the main thread, so the test must not be a coroutine. Other commands may
@@ -155,7 +149,7 @@ def said(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def processes_that_name(path: Path) -> list[str]:
+def processes_that_name(path):
     """The command lines of all processes that contain this path."""
     found = []
     for entry in Path("/proc").iterdir():
@@ -177,12 +171,12 @@ class Home:
     prefix: str
 
     @property
-    def arguments(self) -> tuple[str, ...]:
+    def arguments(self):
         """The `settings` as arguments of a command line."""
         return tuple(argument for setting in self.settings for argument in ("--set", setting))
 
     @property
-    def settings(self) -> tuple[str, ...]:
+    def settings(self):
         """The options that select the prefix; without a prefix growd starts its own embedded database."""
         if not self.prefix:
             return ()
@@ -192,26 +186,26 @@ class Home:
         return f"couchdb.url={url}", f"couchdb.prefix={self.prefix}"
 
     @property
-    def headers(self) -> dict[str, str]:
+    def headers(self):
         """The login of a client of the database."""
         auth = self.server.auth
         return {"Authorization": aiohttp.encode_basic_auth(*auth)} if auth else {}
 
     @property
-    def points(self) -> str:
+    def points(self):
         return f"{self.prefix}environmental_data_point"
 
     @property
-    def events(self) -> str:
+    def events(self):
         return f"{self.prefix}environmental_event"
 
     @property
-    def recipes(self) -> str:
+    def recipes(self):
         return f"{self.prefix}recipes"
 
 
 @asynccontextmanager
-async def home_on(server: DatabaseServer, *, shared: bool = False) -> AsyncIterator[Home]:
+async def home_on(server, *, shared=False):
     """Databases for one program, deleted at the end.
 
     With an embedded server growd starts its own database, unless it is `shared`.

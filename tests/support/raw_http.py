@@ -5,13 +5,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
 
 from support.stand_in import StandIn
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import AsyncIterator, Awaitable, Callable
 
 READ_LIMIT = 1 << 20
 
@@ -19,36 +14,36 @@ READ_LIMIT = 1 << 20
 class Peer:
     """One end of a connection."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader, writer):
         self.reader = reader
         self.writer = writer
 
-    async def send(self, data: bytes) -> None:
+    async def send(self, data):
         self.writer.write(data)
         await self.writer.drain()
 
-    async def head(self) -> bytes:
+    async def head(self):
         """The bytes up to and including the empty line."""
         return await self.reader.readuntil(b"\r\n\r\n")
 
-    async def exactly(self, count: int) -> bytes:
+    async def exactly(self, count):
         return await self.reader.readexactly(count)
 
-    async def until(self, end: bytes) -> bytes:
+    async def until(self, end):
         return await self.reader.readuntil(end)
 
-    async def gone(self) -> None:
+    async def gone(self):
         """Wait until the other end closes."""
         with suppress(ConnectionError):
             while await self.reader.read(READ_LIMIT):
                 pass
 
-    async def close(self) -> None:
+    async def close(self):
         self.writer.close()
         with suppress(ConnectionError):
             await self.writer.wait_closed()
 
-    def reset(self) -> None:
+    def reset(self):
         """Reset the connection."""
         self.writer.transport.abort()
 
@@ -62,13 +57,13 @@ class RawAnswer:
     body: bytes
 
     @property
-    def status(self) -> int:
+    def status(self):
         return int(self.status_line.split(b" ")[1])
 
-    def values(self, name: bytes) -> list[bytes]:
+    def values(self, name):
         return [value for key, value in self.headers if key.lower() == name.lower()]
 
-    def value(self, name: bytes) -> bytes | None:
+    def value(self, name):
         return next(iter(self.values(name)), None)
 
 
@@ -76,10 +71,10 @@ class RawClient(Peer):
     """A client that sends raw bytes and parses answers itself."""
 
     @classmethod
-    async def connect(cls, port: int, host: str = "127.0.0.1", context: ssl.SSLContext | None = None) -> Self:
+    async def connect(cls, port, host="127.0.0.1", context=None):
         return cls(*await asyncio.open_connection(host, port, limit=READ_LIMIT, ssl=context))
 
-    async def answer(self, method: str = "GET") -> RawAnswer:
+    async def answer(self, method="GET"):
         """The next whole answer; `asyncio.IncompleteReadError` if it is cut."""
         status_line, headers = take_apart(await self.head())
         found = RawAnswer(status_line, headers, b"")
@@ -87,7 +82,7 @@ class RawClient(Peer):
             return found
         return RawAnswer(status_line, headers, await self._body(found))
 
-    async def _body(self, head: RawAnswer) -> bytes:
+    async def _body(self, head):
         if head.values(b"transfer-encoding") == [b"chunked"]:
             return b"".join([piece async for piece in self.chunks()])
         length = head.value(b"content-length")
@@ -95,7 +90,7 @@ class RawClient(Peer):
             return await self.exactly(int(length))
         return await self.reader.read(-1)
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self):
         """The chunks of a body, one by one."""
         while size := int(await self.until(b"\r\n"), 16):
             data = await self.exactly(size + 2)
@@ -104,7 +99,7 @@ class RawClient(Peer):
         assert await self.until(b"\r\n") == b"\r\n"
 
 
-def take_apart(head: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+def take_apart(head):
     """The first line, and the headers in order."""
     first, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     fields = [line.partition(b":") for line in lines]
@@ -112,9 +107,7 @@ def take_apart(head: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
 
 
 @asynccontextmanager
-async def raw_client(
-    port: int, host: str = "127.0.0.1", context: ssl.SSLContext | None = None
-) -> AsyncIterator[RawClient]:
+async def raw_client(port, host="127.0.0.1", context=None):
     """A client, with TLS if `context` is given."""
     client = await RawClient.connect(port, host, context)
     try:
@@ -126,20 +119,20 @@ async def raw_client(
 class RawUpstream(StandIn):
     """A server that runs `script` for each connection; `peers` are the connections so far."""
 
-    def __init__(self, script: Callable[[Peer], Awaitable[None]]) -> None:
+    def __init__(self, script):
         super().__init__(self._play, limit=READ_LIMIT)
         self.script = script
-        self.peers: list[Peer] = []
+        self.peers = []
 
-    async def _play(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _play(self, reader, writer):
         self.peers.append(Peer(reader, writer))
         await self.script(self.peers[-1])
 
 
-def answering(*answers: bytes) -> Callable[[Peer], Awaitable[None]]:
+def answering(*answers):
     """A script that answers each request with the next answer, and then waits for the close."""
 
-    async def script(peer: Peer) -> None:
+    async def script(peer):
         for answer in answers:
             await peer.head()
             await peer.send(answer)

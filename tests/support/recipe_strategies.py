@@ -1,26 +1,18 @@
 """Valid and invalid recipes for property tests, and helpers for findings."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
 from growd.recipes.interpreter import check
 from growd.variables import VARIABLES
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from hypothesis.strategies import DrawFn, SearchStrategy
-
 NAMED = ("air_temperature", "air_humidity", "light_illuminance", "air_flush_on")
 VALUES = tuple(number / 4 for number in range(5))  # in the range of each variable, and exact
 TIMES = tuple(number / 4 for number in range(97))  # exact in every unit of a second or more
 CLOCK = tuple(f"{number // 4:02}:{15 * (number % 4):02}" for number in range(96))
-SHAPES: tuple[dict[str, str], ...] = ({}, {"to_next": "hold"}, {"to_next": "ramp"}, {"to_next": "sine"})
+SHAPES = ({}, {"to_next": "hold"}, {"to_next": "ramp"}, {"to_next": "sine"})
 VARIABLE = st.sampled_from(NAMED)
 NAMES = st.sampled_from(
     [
@@ -46,7 +38,7 @@ GARBAGE = st.recursive(
 
 
 @st.composite
-def mutated(draw: DrawFn, recipes: SearchStrategy[dict[str, Any]]) -> Any:
+def mutated(draw, recipes):
     """A valid recipe with one to three members changed, added or removed."""
     recipe = draw(recipes)
     for _ in range(draw(st.integers(1, 3))):
@@ -67,12 +59,12 @@ def mutated(draw: DrawFn, recipes: SearchStrategy[dict[str, Any]]) -> Any:
     return recipe
 
 
-def _of_all(*choices: Sequence[Any]) -> SearchStrategy[int]:
+def _of_all(*choices):
     """One element of each, encoded in one number for `_taken`, since drawing one number is faster."""
     return st.integers(0, math.prod(map(len, choices)) - 1)
 
 
-def _taken(number: int, *choices: Sequence[Any]) -> list[Any]:
+def _taken(number, *choices):
     taken = []
     for each in choices:
         number, place = divmod(number, len(each))
@@ -83,7 +75,7 @@ def _taken(number: int, *choices: Sequence[Any]) -> list[Any]:
 _EDGE = (TIMES, VALUES, (False, True))
 
 
-def _made_spans(numbers: list[int], turn: int) -> list[dict[str, Any]]:
+def _made_spans(numbers, turn):
     """For each edge its time, the value from there on, and whether there is a gap; not after the last."""
     edges = sorted(_taken(number, *_EDGE) for number in numbers)
     last = edges[-1][0]
@@ -105,7 +97,7 @@ _SPANS = st.builds(
 
 
 @st.composite
-def _flexible_phase(draw: DrawFn) -> dict[str, Any]:
+def _flexible_phase(draw):
     return {
         "name": draw(st.sampled_from(["", "early", "late"])),
         "cycles": draw(st.integers(1, 4)),
@@ -115,10 +107,10 @@ def _flexible_phase(draw: DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def _phase(draw: DrawFn) -> dict[str, Any]:
+def _phase(draw):
     unit, scale = draw(st.sampled_from([("days", 4), ("hours", 60), ("minutes", 600), ("seconds", 9_000)]))
     duration = draw(st.integers(1, scale))
-    phase: dict[str, Any] = {"name": "a", "duration": duration, "time_units": unit}
+    phase = {"name": "a", "duration": duration, "time_units": unit}
     named = draw(st.lists(VARIABLE, unique=True, max_size=3))
     split = draw(st.integers(0, len(named)))
     phase["daily"] = {variable: draw(_points(CLOCK)) for variable in named[:split]}
@@ -134,7 +126,7 @@ def _phase(draw: DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def _points(draw: DrawFn, times: Sequence[Any]) -> list[dict[str, Any]]:
+def _points(draw, times):
     """Set points at different times, unsorted."""
     point = (times, VALUES, SHAPES)
     numbers = st.lists(_of_all(*point), min_size=1, max_size=4, unique_by=lambda number: number % len(times))
@@ -146,10 +138,7 @@ def _points(draw: DrawFn, times: Sequence[Any]) -> list[dict[str, Any]]:
 
 _OPERATION = (TIMES, NAMED, VALUES)
 SIMPLE = st.lists(_of_all(*_OPERATION), min_size=1, max_size=20).map(
-    lambda numbers: {
-        "format": "simple",
-        "operations": [_taken(number, *_OPERATION) for number in numbers],
-    }
+    lambda numbers: {"format": "simple", "operations": [_taken(number, *_OPERATION) for number in numbers]}
 )
 FLEXFORMAT = st.lists(_flexible_phase(), min_size=1, max_size=3).map(
     lambda phases: {"format": "flexformat", "phases": phases}
@@ -161,16 +150,16 @@ PHASED = (
 )
 
 
-def findings(recipe: Any) -> list[tuple[str, str]]:
+def findings(recipe):
     """Severity and place of each finding."""
     return [(finding.severity.value, finding.pointer) for finding in check(recipe)]
 
 
-def in_range(variable: str) -> SearchStrategy[float]:
+def in_range(variable):
     return st.floats(VARIABLES[variable].minimum, VARIABLES[variable].maximum)
 
 
-def at_pointer(document: Any, pointer: str) -> Any:
+def at_pointer(document, pointer):
     """The value at a JSON pointer (RFC 6901); LookupError if there is none."""
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
@@ -178,7 +167,7 @@ def at_pointer(document: Any, pointer: str) -> Any:
     return document
 
 
-def _holders(value: Any) -> Iterator[Any]:
+def _holders(value):
     """Each object and array in a value, including itself."""
     if isinstance(value, (dict, list)):
         yield value

@@ -1,7 +1,5 @@
 """A recipe runner on a bus, with the state that survives its restart."""
 
-from __future__ import annotations
-
 import copy
 import json
 import secrets
@@ -110,7 +108,7 @@ class Chamber:
     def __init__(self):
         self.clock = ManualClock(BEGAN)
         self.recipes = {"day": DAY}
-        self.database_error: Exception | None = None
+        self.database_error = None
         self.journal = MemoryJournal()
         self.set_points_by_hand = MemorySetPoints()
         self.kept = {}

@@ -1,18 +1,11 @@
 """Checks of configurations that no file has."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from growd.config import ConfigError
 from growd.config.device_checks import device_conflicts, device_inconsistencies
 from growd.wiring.config_checks import DEVICE_CHECKS
 
-if TYPE_CHECKING:
-    from growd.config import Config
 
-
-def check_config(config: Config) -> None:
+def check_config(config):
     """Apply all checks. Raises `ConfigError`."""
     checks = (device_conflicts, device_inconsistencies, *DEVICE_CHECKS)
     findings = [finding for check in checks for finding in check(config)]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from growd.config import Replication
 from growd.runtime.pauses import Pace
 from growd.store.retention.far_end import FarEnd
 from growd.store.retention.retirement import Retirement
-from support.rollups import DAY, ENVIRONMENT, RollupBench, measured
+from support.rollups import DAY, ENVIRONMENT, measured
 
 if TYPE_CHECKING:
     from growd.store.couch import Couch
-    from growd.store.database import Database
-    from growd.store.rollups.document import Rollup
     from support.rollups import KilledCouch
 
 HOUR = 3_600
@@ -30,27 +28,18 @@ class RetiringDatabase:
     design: str = "svc"
 
 
-def retirements(
-    bench: RollupBench,
-    *,
-    is_embedded: bool,
-    couch: Couch | KilledCouch | None = None,
-    replication: Replication | None = None,
-    device: str = DEVICE,
-    batch: int = 10,
-    pace: Pace | None = None,
-) -> list[Retirement]:
+def retirements(bench, *, is_embedded, couch=None, replication=None, device=DEVICE, batch=10, pace=None):
     """Those of points and events after a restart: nothing is left in memory."""
     client = couch or bench.couch
     bench.restart(client)
-    database = cast("Database", RetiringDatabase(client, is_embedded))
-    far_end = FarEnd(cast("Couch", client), replication or Replication(), bench.names, device)
+    database = RetiringDatabase(client, is_embedded)
+    far_end = FarEnd(client, replication or Replication(), bench.names, device)
     feeds = bench.feed.points, bench.feed.events
     pace = pace or Pace(0.0)
     return [Retirement(database, bench.feed, feed, far_end, pace, batch=batch) for feed in feeds]
 
 
-async def retire_all(found: list[Retirement], before: float) -> int:
+async def retire_all(found, before):
     """Retire every day that ended before a time; how many points."""
     number = 0
     for one in found:
@@ -60,19 +49,19 @@ async def retire_all(found: list[Retirement], before: float) -> int:
     return number
 
 
-async def documents(bench: RollupBench, database: str) -> list[dict[str, Any]]:
+async def documents(bench, database):
     """All documents of a database but the design documents."""
     rows = await bench.couch.all_docs(database, include_docs=True)
     return [row["doc"] for row in rows if not row["id"].startswith("_design/")]
 
 
-async def tombstones(bench: RollupBench, database: str) -> int:
+async def tombstones(bench, database):
     """How many deleted documents a database still knows."""
     changes = await bench.couch.changes(database, 0, 100_000)
     return sum(bool(row.get("deleted")) for row in changes["results"])
 
 
-def a_day(start: int) -> list[dict[str, Any]]:
+def a_day(start):
     """Points of a day: two measured series and a command, with releases, in two hours."""
     points = []
     for number in range(12):
@@ -85,7 +74,7 @@ def a_day(start: int) -> list[dict[str, Any]]:
     return points
 
 
-def check_day(rollups: dict[str, Rollup], points: list[dict[str, Any]], start: int) -> None:
+def check_day(rollups, points, start):
     """The five-minute and hourly documents of a day have just these points."""
     for category, variable in {(one.get("category", "measured"), one["variable"]) for one in points}:
         of_series = [one for one in points if one["variable"] == variable]
@@ -97,7 +86,7 @@ def check_day(rollups: dict[str, Rollup], points: list[dict[str, Any]], start: i
             and rollup.environment == ENVIRONMENT
         ]
         for width in (300, HOUR):
-            buckets: dict[int, list[dict[str, Any]]] = {}
+            buckets = {}
             for one in sorted(of_series, key=lambda one: one["timestamp"]):
                 buckets.setdefault(int(one["timestamp"] // width) * width, []).append(one)
             shown = {
@@ -112,7 +101,7 @@ def check_day(rollups: dict[str, Rollup], points: list[dict[str, Any]], start: i
             assert shown == {at: _expected(inside) for at, inside in buckets.items()}, (variable, width)
 
 
-def _expected(points: list[dict[str, Any]]) -> list[Any]:
+def _expected(points):
     numbers = [one["value"] for one in points if one["value"] is not None]
     last = points[-1]
     return [

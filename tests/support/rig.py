@@ -1,13 +1,10 @@
 """A chamber on simulated hardware with real drivers, whose time the test lets pass."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import math
 from contextlib import asynccontextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from growd.bus import Bus
 from growd.control.hold import OutputHold
@@ -21,14 +18,6 @@ from growd.wiring.pumps import simulated_cylinders
 from growd.wiring.simulator import run_broker, simulated_hardware
 from support.memory import ShortMemory
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
-    from growd.config import Config
-    from growd.control.calibration_log import RecordKeeper
-    from growd_hwsim.hardware import SimulatedHardware
-
 for _kind in SENSOR_KINDS.values():
     if _kind.slow_import:  # samplers import it in a thread, for which `ManualClock` does not wait
         import_module(_kind.slow_import)
@@ -39,14 +28,14 @@ START = 1_700_000_000.0
 class HeldClock(SimulatedClock):
     """A simulated clock whose time passes only in `advance` and `until`."""
 
-    def __init__(self, time: float = START) -> None:
+    def __init__(self, time=START):
         super().__init__(start=time, ends=0.0)
 
-    def step(self, seconds: float) -> None:
+    def step(self, seconds):
         """Step wall time, as NTP does; monotonic time stays."""
         self._start += seconds
 
-    async def until(self, condition: Callable[[], bool], *, within: float) -> float:
+    async def until(self, condition, *, within):
         """Let time pass until `condition` holds: the seconds it took, `within` at most."""
         began = self._now
         await self.settle()
@@ -60,23 +49,14 @@ class HeldClock(SimulatedClock):
 class Rig:
     """A chamber on simulated hardware, on time that the test lets pass."""
 
-    def __init__(
-        self,
-        config: Config,
-        clock: HeldClock,
-        machine: SimulatedHardware,
-        memory: ShortMemory | None,
-        *,
-        data: Path | None,
-        records: RecordKeeper | None,
-    ) -> None:
+    def __init__(self, config, clock, machine, memory, *, data, records):
         self.config = config
         self.memory = memory or ShortMemory()
         self.clock = clock
         self.bus = Bus(self.clock, liveness=Liveness(monotonic=self.clock.monotonic))
         declare_topics(config, self.bus)
         self.machine = machine
-        self.complaints: list[str] = []
+        self.complaints = []
         self.hold = None if data is None else OutputHold(self.bus, data, config.chambers())
         self.chambers = AllChambers(
             config,
@@ -89,32 +69,25 @@ class Rig:
             cylinders=simulated_cylinders(config, self.machine),
         )
 
-    def last(self, topic: str) -> Any:
+    def last(self, topic):
         """The last message on a topic of the environment; None before the first."""
         return self.bus.topics.get(f"{self.config.environment.id}/{topic}").last
 
-    async def call(self, service: str, arguments: Any = None, who: str = "") -> dict[str, Any]:
+    async def call(self, service, arguments=None, who=""):
         """Call a service of the environment, and let time pass until it has answered."""
         called = self.bus.services.get(f"{self.config.environment.id}/{service}").call(arguments, who)
         task = asyncio.create_task(called)
         await self.clock.until(task.done, within=20.0)
         return task.result()
 
-    def device(self, node: str) -> dict[str, Any]:
+    def device(self, node):
         """The state of a device, as its node reports it."""
         information = self.bus.find_node(f"{self.config.environment.id}/{node}").information()
-        device: dict[str, Any] = information["device"]
-        return device
+        return information["device"]
 
 
 @asynccontextmanager
-async def rigged(
-    config: Config,
-    memory: ShortMemory | None = None,
-    data: Path | None = None,
-    time: float = START,
-    records: RecordKeeper | None = None,
-) -> AsyncIterator[Rig]:
+async def rigged(config, memory=None, data=None, time=START, records=None):
     """Run the chamber of a configuration around the body from `time`; `memory` is that of its interlocks.
 
     `records` keeps its calibrations.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from growd.runtime.pauses import Pace
 from growd.store.bootstrap import Databases, read_design
@@ -16,11 +16,7 @@ from support.couch_client import FILES
 from support.own_databases import own_databases
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from growd.store.couch import Couch
-    from growd.store.rollups.document import Rollup
-    from support.database import DatabaseServer
 
 ENVIRONMENT = "environment_1"
 DAY = 86_400
@@ -35,16 +31,16 @@ class Killed(BaseException):
 class KilledCouch:
     """A client whose process ends at request number `at`: before it is sent, or after it was carried out."""
 
-    def __init__(self, couch: Couch, at: int = 0, *, is_sent: bool = False) -> None:
-        self.requests: list[str] = []
+    def __init__(self, couch, at=0, *, is_sent=False):
+        self.requests = []
         self._couch = couch
         self._at = at
         self._is_sent = is_sent
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         method = getattr(self._couch, name)
 
-        async def request(*arguments: Any, **options: Any) -> Any:
+        async def request(*arguments, **options):
             self.requests.append(name)
             is_last = len(self.requests) == self._at
             if is_last and not self._is_sent:
@@ -67,22 +63,22 @@ class RollupBench:
     now: float = START + 0.0
     maker: PointMaker = field(default_factory=lambda: PointMaker("0123456789ab"))
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         self.restart()
 
-    def restart(self, couch: Couch | KilledCouch | None = None, pace: Pace | None = None) -> None:
+    def restart(self, couch=None, pace=None):
         """Forget all that is in memory, as a new process does."""
-        client = cast("Couch", couch or self.couch)
+        client = couch or self.couch
         self.feed = RollupFeed(
             client, self.names, "svc", now=lambda: self.now, delay=lambda: DELAY_S, pace=pace or Pace(0.0)
         )
 
-    async def catch_up(self, now: float | None = None) -> None:
+    async def catch_up(self, now=None):
         """Let time pass, and bring the rollups up to date."""
         self.now = now if now is not None else self.now
         await self.feed.catch_up()
 
-    async def store(self, *points: dict[str, Any]) -> list[dict[str, Any]]:
+    async def store(self, *points):
         """Store points, given by the arguments of `PointMaker.make`; returns their documents."""
         made = [self.maker.make(point.pop("environment", ENVIRONMENT), **point) for point in points]
         for name in (self.names.points, self.names.events):
@@ -92,14 +88,14 @@ class RollupBench:
                 await self.store_documents(documents, name)
         return [point.document() for point in made]
 
-    async def store_documents(self, documents: list[dict[str, Any]], database: str = "") -> None:
+    async def store_documents(self, documents, database=""):
         outcomes = await self.couch.bulk_docs(database or self.names.points, documents)
         assert not [one for one in outcomes.values() if "error" in one], outcomes
 
-    async def rollups(self) -> dict[str, Rollup]:
+    async def rollups(self):
         """All rollups by id, without their revisions."""
         rows = await self.couch.all_docs(self.names.rollups, include_docs=True)
-        found: dict[str, Rollup] = {}
+        found = {}
         for row in rows:
             if not row["id"].startswith("_design/"):
                 rollup = rollup_of(row["doc"])
@@ -108,12 +104,12 @@ class RollupBench:
                 found[rollup.id] = rollup
         return found
 
-    async def rollup(self, variable: str, width: int, start: int, category: str = "measured") -> Rollup:
+    async def rollup(self, variable, width, start, category="measured"):
         """The one with this variable, width and start."""
         return (await self.rollups())[f"{ENVIRONMENT}/{category}/{variable}/{width:05d}/{start:011d}"]
 
 
-async def make_databases(couch: Couch, names: Databases) -> None:
+async def make_databases(couch, names):
     """Make those of the three that are missing, with their design documents."""
     for folder in ("environmental_data_point", "environmental_event", "environmental_rollup"):
         database = names.names_by_folder()[folder]
@@ -124,13 +120,13 @@ async def make_databases(couch: Couch, names: Databases) -> None:
 
 
 @asynccontextmanager
-async def rollup_bench(server: DatabaseServer) -> AsyncIterator[RollupBench]:
+async def rollup_bench(server):
     """New databases, deleted at the end."""
     async with own_databases(server) as (couch, names):
         await make_databases(couch, names)
         yield RollupBench(couch, names)
 
 
-def measured(variable: str, value: Any, timestamp: float, **options: Any) -> dict[str, Any]:
+def measured(variable, value, timestamp, **options):
     """The arguments of a measured point."""
     return {"variable": variable, "value": value, "timestamp": timestamp, **options}

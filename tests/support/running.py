@@ -1,23 +1,11 @@
 """Runs parts as the supervisor does: each in a named task that is cancelled at the end."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from support.clock import ManualClock
-
-
-class Runnable(Protocol):
-    async def run(self) -> None: ...
 
 
 @asynccontextmanager
-async def in_tasks(*parts: Runnable) -> AsyncIterator[None]:
+async def in_tasks(*parts):
     """Run the parts around the body. Raises the error of a part at the end."""
     tasks = [asyncio.create_task(part.run(), name=f"running {type(part).__name__}") for part in parts]
     try:
@@ -32,7 +20,7 @@ async def in_tasks(*parts: Runnable) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def running(clock: ManualClock, *parts: Runnable) -> AsyncIterator[None]:
+async def running(clock, *parts):
     """Run the parts with a clock that the test moves; they are idle when the body starts."""
     async with in_tasks(*parts):
         await clock.settle()

@@ -10,7 +10,7 @@ import json
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 import aiohttp
@@ -21,11 +21,8 @@ from growd_analysis.runs.run_export import RunExport
 from growd_analysis.runs.run_zip import RunZip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from growd.runs.archive import RunArchive
-    from growd.store.exporting.source import PointSource
     from growd_analysis.runs.run_export import Counts
 
 
@@ -39,24 +36,24 @@ class ExportedRun:
     counts: Counts | None = None
 
     @classmethod
-    def read(cls, path: Path) -> ExportedRun:
+    def read(cls, path):
         with ZipFile(path) as file:
             assert file.testzip() is None
             (folder,) = {name.partition("/")[0] for name in file.namelist()}
             return cls({name.partition("/")[2]: file.read(name) for name in file.namelist()}, folder, path)
 
-    def unpack(self) -> Path:
+    def unpack(self):
         """The folder of the members, beside the file."""
         shutil.unpack_archive(self.path, self.path.parent / "out")
         return self.path.parent / "out" / self.folder
 
-    def json(self, name: str) -> Any:
+    def json(self, name):
         return json.loads(self.members[name])
 
-    def rows(self, name: str) -> list[dict[str, str]]:
+    def rows(self, name):
         return list(csv.DictReader(io.StringIO(self.members[name].decode(), newline="")))
 
-    def check(self) -> None:
+    def check(self):
         """Each member has the checksum that the file says."""
         lines = self.members["SHA256SUMS"].decode().splitlines()
         sums = dict(reversed(line.split("  ")) for line in lines)
@@ -67,16 +64,7 @@ class ExportedRun:
         }
 
 
-async def export_run(
-    archive: RunArchive,
-    source: PointSource,
-    run_id: str,
-    path: Path,
-    *,
-    kind: str = "csv",
-    now: float = 2e9,
-    reader_type: type[SourceReader] = SourceReader,
-) -> ExportedRun:
+async def export_run(archive, source, run_id, path, *, kind="csv", now=2e9, reader_type=SourceReader):
     """Write a run as `growd run export` does, directly from the database, and read it."""
     described = await archive.describe(await archive.find(run_id), now)
     short = described["short_id"]
@@ -90,7 +78,7 @@ async def export_run(
 
 
 @contextmanager
-def _written(path: Path, folder: str) -> Iterator[RunZip]:
+def _written(path, folder):
     with RunZip(path, folder) as file:
         yield file
         file.finish()

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from growd.config import Config, InterlockOptions, Light, Output, Sensor, Store, chambers_of
 from growd.device_kinds import SENSOR_KINDS
@@ -18,12 +18,7 @@ from growd.wiring.simulated_truth import TRUTHS
 from support.rig import rigged
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
     from growd.bus.messages import Quality
-    from growd.store.points import DataPoint
-    from growd_hwsim.faults import Fault
-    from support.rig import Rig
 
 ENVIRONMENT = "environment_1"
 VALVE, WHITE_PIN, VALVE_PIN = "air_carbon_dioxide_valve_on", 12, 21
@@ -40,7 +35,7 @@ LAG_S = 20.0
 """Time in which the filter follows a step of the light."""
 
 _VALVE_FLOW_L_MIN = 0.002  # so the air changes by less than 1 ppm/s
-_ACCURACIES: dict[str, Callable[[float], float]] = {  # of the least accurate sensor (data sheets)
+_ACCURACIES = {  # of the least accurate sensor (data sheets)
     "air_carbon_dioxide": lambda ppm: 50 + 0.05 * ppm,
     "air_temperature": lambda degc: 0.4 + 0.023 * abs(degc - 25),
     "air_humidity": lambda _: 3.0,
@@ -56,14 +51,14 @@ _ACCURACIES: dict[str, Callable[[float], float]] = {  # of the least accurate se
 }
 
 
-def sensor(kind: str, name: str = "air", **options: Any) -> Sensor:
+def sensor(kind, name="air", **options):
     """A sensor at its usual place: bus 1, or its serial line."""
     ports = {"mhz19": "/dev/serial0", "mhz16": "/dev/ttyUSB*"}
     chosen = {"interval_s": INTERVAL_S, "port": ports.get(kind), **options}
     return Sensor(name=name, kind=kind, **chosen)
 
 
-def chamber_of(*sensors: Sensor, needs_sensor: bool = False, **options: Any) -> Config:
+def chamber_of(*sensors, needs_sensor=False, **options):
     """A chamber with these sensors, a lamp and a CO2 valve."""
     return Config(
         sensor=sensors,
@@ -93,10 +88,10 @@ _at = attrgetter("at")
 class Scene:
     """A rig that is observed each second. All times are seconds of its clock."""
 
-    def __init__(self, rig: Rig) -> None:
+    def __init__(self, rig):
         self.rig = rig
-        self.moments: list[Moment] = []
-        self.points: list[DataPoint] = []
+        self.moments = []
+        self.points = []
         self.variables = list(chambers_of(rig.config)[0].measured)
         self.steady_at = 0.0
         self._nodes = {sensor.name: f"samplers/{sensor.name}" for sensor in rig.config.sensor}
@@ -104,35 +99,35 @@ class Scene:
         self._client = rig.bus.node("client")
 
     @property
-    def now(self) -> float:
+    def now(self):
         return self.rig.clock.monotonic()
 
-    def want(self, variable: str, value: float) -> None:
+    def want(self, variable, value):
         """Publish a set point, as a client does."""
         self._client.publish_arguments(f"{ENVIRONMENT}/desired/{variable}", [value])
 
-    def device(self, name: str) -> dict[str, Any]:
+    def device(self, name):
         """The state of a device, as its node reports it."""
         return self.rig.device(self._nodes[name])
 
-    def strike(self, fault: Fault) -> None:
+    def strike(self, fault):
         """Inject a fault."""
         self.rig.machine.faults.inject(fault)
 
-    async def clear(self) -> None:
+    async def clear(self):
         """End all faults, and let hanging calls return."""
         faults = self.rig.machine.faults
         faults.clear()
         await self.rig.clock.until(lambda: not faults.hanging, within=1.0)
 
-    async def watch(self, seconds: float) -> None:
+    async def watch(self, seconds):
         """Let time pass, and record each second."""
         end = self.now + seconds
         while self.now < end:
             await self.rig.clock.advance(min(1.0, end - self.now))
             self.moments.append(self._moment())
 
-    async def until(self, condition: Callable[[Moment], bool], *, within: float) -> float:
+    async def until(self, condition, *, within):
         """Let time pass until `condition` holds: the seconds it took."""
         began = self.now
         while True:
@@ -142,12 +137,12 @@ class Scene:
             if self.now - began > within:
                 raise AssertionError(f"not within {within:g} s: {self.moments[-1]}")
 
-    def seen(self, begin: float, end: float) -> list[Moment]:
+    def seen(self, begin, end):
         """The moments between two times."""
         first = bisect_left(self.moments, begin, key=_at)
         return self.moments[first : bisect_right(self.moments, end, key=_at)]
 
-    def stored(self, variable: str, begin: float, end: float) -> list[DataPoint]:
+    def stored(self, variable, begin, end):
         """The points of a measured variable between two times."""
         return [
             point
@@ -157,11 +152,11 @@ class Scene:
             and begin <= self.time_of(point) <= end
         ]
 
-    def time_of(self, point: DataPoint) -> float:
+    def time_of(self, point):
         """The time of the measurement on the scene's clock."""
         return point.timestamp - self.rig.clock.time() + self.now
 
-    def false_points(self, begin: float = 0.0, end: float = float("inf")) -> list[DataPoint]:
+    def false_points(self, begin=0.0, end=float("inf")):
         """The points since `steady_at` that differ from the truth by more than a sensor's accuracy.
 
         They are compared with the truth of the last `LAG_S`, since sensor and filter lag; after a gap that
@@ -180,13 +175,13 @@ class Scene:
                 before = at
         return false
 
-    def _is_true(self, point: DataPoint, variable: str, begin: float, end: float) -> bool:
+    def _is_true(self, point, variable, begin, end):
         truths = [moment.truth[variable] for moment in self.seen(begin, end)]
         accuracy = max(_ACCURACIES[variable](truth) for truth in truths)
         assert isinstance(point.value, float)
         return min(truths) - accuracy <= point.value <= max(truths) + accuracy
 
-    def _moment(self) -> Moment:
+    def _moment(self):
         chamber = self.rig.machine.chamber
         truth = {variable: float(TRUTHS[variable](chamber)) for variable in self.variables}
         return Moment(
@@ -199,7 +194,7 @@ class Scene:
             self.rig.machine.pins.high(WHITE_PIN),
         )
 
-    def _quality(self, topic: str) -> Quality | None:
+    def _quality(self, topic):
         last = self.rig.last(topic)
         return None if last is None else last.quality
 
@@ -207,12 +202,12 @@ class Scene:
 class _Kept:
     """An outbox that collects the points."""
 
-    def __init__(self, points: list[DataPoint]) -> None:
+    def __init__(self, points):
         self.add = points.append
 
 
 @asynccontextmanager
-async def steady_scene(config: Config) -> AsyncIterator[Scene]:
+async def steady_scene(config):
     """A scene with all devices ok, the valve open and the lamp at `FIRST_LUX`."""
     async with rigged(config) as rig:
         chamber = rig.machine.chamber
@@ -221,7 +216,7 @@ async def steady_scene(config: Config) -> AsyncIterator[Scene]:
                 chip.follow_at_once()  # its response times are longer than the scene
         chamber.parameters = dataclasses.replace(chamber.parameters, valve_flow_l_min=_VALVE_FLOW_L_MIN)
         scene = Scene(rig)
-        outbox: Any = _Kept(scene.points)
+        outbox = _Kept(scene.points)
         each = Store(minimum_interval_s=0.0, maximum_interval_s=INTERVAL_S / 2)
         recorder = Recorder(rig.bus, outbox, PointMaker("0123456789ab"), [ENVIRONMENT], each)
         records = asyncio.create_task(recorder.run(), name="recorder")

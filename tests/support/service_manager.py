@@ -1,7 +1,5 @@
 """A stand-in for systemd: starts a program, reads its notifications, and restarts it when they stop."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
@@ -10,40 +8,36 @@ import socket
 import sys
 import uuid
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
 
 from support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
 
 
 class Notified:
     """A NOTIFY_SOCKET, at an abstract address unless a path is given."""
 
-    def __init__(self, path: str = "") -> None:
+    def __init__(self, path=""):
         self.address = path or f"@growd-test-{uuid.uuid4().hex}"
-        self.heard: list[str] = []
+        self.heard = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._socket.bind(self.address.replace("@", "\0", 1))
 
-    def close(self) -> None:
+    def close(self):
         self._socket.close()
 
-    async def next(self) -> str:
+    async def next(self):
         """The next datagram."""
         said = (await asyncio.get_running_loop().sock_recv(self._socket, 4096)).decode()
         self.heard.append(said)
         return said
 
-    async def until(self, wanted: Callable[[str], bool]) -> str:
+    async def until(self, wanted):
         """The next datagram that matches."""
         async with asyncio.timeout(PATIENCE_S):
             while not wanted(said := await self.next()):
                 pass
             return said
 
-    def forget(self) -> None:
+    def forget(self):
         """Drop the notifications of the previous process."""
         while True:
             try:
@@ -68,7 +62,7 @@ class Manager:
     `listening` are the sockets of its socket unit, which it has open all the time.
     """
 
-    def __init__(self, *command: str, watchdog_s: float, listening: Sequence[socket.socket] = ()) -> None:
+    def __init__(self, *command, watchdog_s, listening=()):
         if listening:
             command = (
                 sys.executable,
@@ -80,14 +74,12 @@ class Manager:
             )
         self._passed = tuple(each.fileno() for each in listening)
         self.notified = Notified()
-        self.lines: list[str] = []
-        self.process: asyncio.subprocess.Process
+        self.lines = []
         self._printed = asyncio.Event()
         self._command = command
         self._watchdog_s = watchdog_s
-        self._reader: asyncio.Task[None]
 
-    async def start(self) -> None:
+    async def start(self):
         """Start the program and wait until it is ready, as `systemctl start` does."""
         interval = str(round(self._watchdog_s * 1e6))
         variables = {"NOTIFY_SOCKET": self.notified.address, "WATCHDOG_USEC": interval}
@@ -109,13 +101,13 @@ class Manager:
             raise AssertionError(f"it ended: {''.join(self.lines)}")
         await ready
 
-    async def until_starved(self) -> None:
+    async def until_starved(self):
         """Wait until a WATCHDOG=1 is overdue."""
         async with asyncio.timeout(PATIENCE_S):
             while await self._is_fed():
                 pass
 
-    async def until_killed(self) -> int:
+    async def until_killed(self):
         """Wait until a WATCHDOG=1 is overdue, and abort the program as systemd does: the exit status."""
         await self.until_starved()
         for number in (signal.SIGABRT, signal.SIGCONT):
@@ -123,7 +115,7 @@ class Manager:
                 os.kill(self.process.pid, number)  # `send_signal` would take its exit status from asyncio
         return await self._ended()
 
-    async def until_printed(self, pattern: str) -> str:
+    async def until_printed(self, pattern):
         """The first line of the log that matches."""
         async with asyncio.timeout(PATIENCE_S):
             while not (found := [line for line in self.lines if re.search(pattern, line)]):
@@ -131,18 +123,18 @@ class Manager:
                 await self._printed.wait()
             return found[0]
 
-    async def stop(self) -> int:
+    async def stop(self):
         """Stop the program as `systemctl stop` does: the exit status."""
         self.process.terminate()
         return await self._ended()
 
-    async def close(self) -> None:
+    async def close(self):
         if self.process.returncode is None:
             self.process.kill()
             await self._ended()
         self.notified.close()
 
-    async def _is_fed(self) -> bool:
+    async def _is_fed(self):
         try:
             async with asyncio.timeout(self._watchdog_s):
                 while await self.notified.next() != "WATCHDOG=1":
@@ -151,24 +143,22 @@ class Manager:
             return False
         return True
 
-    async def _read(self) -> None:
+    async def _read(self):
         assert self.process.stdout is not None
         async for line in self.process.stdout:
             self.lines.append(line.decode())
             self._printed.set()
 
-    async def _ended(self) -> int:
+    async def _ended(self):
         async with asyncio.timeout(PATIENCE_S):
             status = await self.process.wait()
             await self._reader
-        self.process._transport.close()  # type: ignore[attr-defined]
+        self.process._transport.close()
         return status
 
 
 @asynccontextmanager
-async def managed(
-    *command: str, watchdog_s: float, listening: Sequence[socket.socket] = ()
-) -> AsyncIterator[Manager]:
+async def managed(*command, watchdog_s, listening=()):
     """A manager of this program, which is killed at the end."""
     manager = Manager(*command, watchdog_s=watchdog_s, listening=listening)
     try:

@@ -4,8 +4,6 @@ It answers `/_session`, `/_users/<id>`, `/_all_dbs` and one setting as CouchDB's
 (couch_httpd_auth.erl, couch_auth_lockout.erl) say. The tests that use it run against a CouchDB as well.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib
@@ -16,16 +14,11 @@ import secrets
 import time
 from contextlib import asynccontextmanager
 from http.cookies import SimpleCookie
-from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, parse_qsl, unquote
 
 from aiohttp import web
 
 from support.ports import held_port
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import AsyncIterator, Awaitable, Callable
 
 TIMEOUT_S = 600  # of a session
 THRESHOLD = 5  # failures, [chttpd_auth_lockout]
@@ -38,12 +31,12 @@ LOCKED = "Account is temporarily locked due to multiple authentication failures"
 
 
 class RefusalError(Exception):
-    def __init__(self, status: int, error: str, reason: str) -> None:
+    def __init__(self, status, error, reason):
         super().__init__(reason)
         self.response = web.json_response({"error": error, "reason": reason}, status=status)
 
 
-def session_cookie(user: str, secret: str, salt: str, at: int) -> str:
+def session_cookie(user, secret, salt, at):
     """The value of AuthSession that CouchDB gave to this user at that time (seconds since 1970)."""
     said = f"{user}:{at:X}".encode()
     mac = hmac.new((secret + salt).encode(), said, hashlib.sha256).digest()
@@ -53,31 +46,31 @@ def session_cookie(user: str, secret: str, salt: str, at: int) -> str:
 class SessionServer:
     """`instead` answers in place of it while it is set; `asked` has the headers of each GET /_session."""
 
-    def __init__(self, port: int) -> None:
-        self.users: dict[str, dict[str, Any]] = {}
-        self.asked: list[dict[str, str]] = []
-        self.instead: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]] | None = None
+    def __init__(self, port):
+        self.users = {}
+        self.asked = []
+        self.instead = None
         self.port = port
-        self._failures: dict[tuple[str, str, str], int] = {}
-        self._runner: web.ServerRunner | None = None
+        self._failures = {}
+        self._runner = None
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"http://127.0.0.1:{self.port}"
 
-    async def open(self) -> None:
+    async def open(self):
         """Listen, at the same port each time."""
         self._runner = web.ServerRunner(web.Server(self._handle), shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
 
-    async def close(self) -> None:
+    async def close(self):
         """Refuse connections, and end those that are open."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
 
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _handle(self, request):
         if request.method == "GET" and request.path == "/_session":
             self.asked.append(dict(request.headers))
         if self.instead is not None:
@@ -93,7 +86,7 @@ class SessionServer:
             response.headers["Set-Cookie"] = cookie
         return response
 
-    async def _answer(self, request: web.BaseRequest, user: dict[str, Any] | None) -> web.StreamResponse:
+    async def _answer(self, request, user):
         if request.path == "/_session":
             return await self._session(request, user)
         if user is None or "_admin" not in user["roles"]:
@@ -104,7 +97,7 @@ class SessionServer:
             return web.json_response(SECRET)
         return await self._user_document(request, unquote(request.path).removeprefix(f"/_users/{PREFIX}"))
 
-    async def _session(self, request: web.BaseRequest, user: dict[str, Any] | None) -> web.StreamResponse:
+    async def _session(self, request, user):
         if request.method == "POST":
             return await self._log_in(request)
         if request.method == "DELETE":
@@ -113,7 +106,7 @@ class SessionServer:
         info = {"authentication_handlers": ["cookie", "default"]}
         return web.json_response({"ok": True, "userCtx": {"name": name, "roles": roles}, "info": info})
 
-    async def _log_in(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _log_in(self, request):
         text = await request.text()
         if request.content_type == "application/json":
             form = json.loads(text)
@@ -131,7 +124,7 @@ class SessionServer:
         body = {"ok": True, "name": form["name"], "roles": user["roles"]}
         return web.json_response(body, status=status, headers=headers)
 
-    async def _user_document(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
+    async def _user_document(self, request, name):
         known = self.users.get(name)
         if request.method == "GET":
             if known is None:
@@ -153,7 +146,7 @@ class SessionServer:
 
     # who asks
 
-    def _authenticate(self, request: web.BaseRequest) -> tuple[dict[str, Any] | None, str]:
+    def _authenticate(self, request):
         """The user, and a renewed cookie if there is one. First by cookie, then by Basic."""
         found = re.search(r"(?:^|;)\s*AuthSession=([^;]*)", request.headers.get("Cookie", ""))
         if found is not None and found[1]:
@@ -163,7 +156,7 @@ class SessionServer:
                 return user, self._cookie_header(user["name"], user["salt"]) if renews else ""
         return self._with_basic(request), ""
 
-    def _with_cookie(self, value: str) -> tuple[dict[str, Any] | None, float]:
+    def _with_cookie(self, value):
         try:
             name, at, mac = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).split(b":", 2)
         except (binascii.Error, ValueError):
@@ -176,7 +169,7 @@ class SessionServer:
         age = time.time() - int(at, 16)
         return (user, age) if age < TIMEOUT_S and hmac.compare_digest(right, mac) else (None, 0)
 
-    def _with_basic(self, request: web.BaseRequest) -> dict[str, Any] | None:
+    def _with_basic(self, request):
         authorization = request.headers.get("Authorization", "")
         if not authorization.startswith("Basic "):
             return None
@@ -194,7 +187,7 @@ class SessionServer:
             raise RefusalError(401, "unauthorized", WRONG)
         return user
 
-    def _with_password(self, request: web.BaseRequest, name: str, password: str) -> dict[str, Any] | None:
+    def _with_password(self, request, name, password):
         user = self._find(name)
         if user is None:
             return None
@@ -207,24 +200,24 @@ class SessionServer:
         self._failures[key] = self._failures.get(key, 0) + 1
         return None
 
-    def _find(self, name: str) -> dict[str, Any] | None:
+    def _find(self, name):
         if name == ADMIN[0]:
             return {"name": name, "password": ADMIN[1], "salt": "salt", "roles": ["_admin"]}
         return self.users.get(name)
 
-    def _cookie_header(self, name: str, salt: str) -> str:
+    def _cookie_header(self, name, salt):
         cookie = SimpleCookie({"AuthSession": session_cookie(name, SECRET, salt, int(time.time()))})
         cookie["AuthSession"].update({"path": "/", "httponly": True, "max-age": str(TIMEOUT_S)})
         return cookie["AuthSession"].OutputString()
 
 
-async def _json(request: web.BaseRequest) -> dict[str, Any]:
+async def _json(request):
     text = await request.text()
     return json.loads(text) if text else {}
 
 
 @asynccontextmanager
-async def session_server() -> AsyncIterator[SessionServer]:
+async def session_server():
     with held_port() as port:
         server = SessionServer(port)
         await server.open()
@@ -234,19 +227,19 @@ async def session_server() -> AsyncIterator[SessionServer]:
             await server.close()
 
 
-def answering(status: int, body: str = "", **headers: str) -> Callable[[web.BaseRequest], Any]:
+def answering(status, body="", **headers):
     """The same answer to everything."""
 
-    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+    async def answer(_):
         return web.Response(status=status, text=body, headers=headers)
 
     return answer
 
 
-def holding(release: asyncio.Event) -> Callable[[web.BaseRequest], Any]:
+def holding(release):
     """No answer until `release`."""
 
-    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+    async def answer(_):
         await release.wait()
         return web.Response(status=500)
 

@@ -1,7 +1,5 @@
 """A chamber on a stage: sources of commands, outputs that must not move, and interlocks."""
 
-from __future__ import annotations
-
 import dataclasses
 from contextlib import asynccontextmanager
 

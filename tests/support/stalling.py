@@ -5,8 +5,6 @@ the interpreter for as long, as C code can. The file STALL with the suffix .writ
 that is written to a pin: the pin, the share of time at high level, the monotonic time in seconds.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import runpy
@@ -14,7 +12,6 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from growd_drivers.pins import Pins
 
@@ -22,7 +19,7 @@ STALL = Path(os.environ["STALL"])
 WRITES = STALL.with_suffix(".writes")
 
 
-def stall(*_: object) -> None:
+def stall(*_):
     kind, seconds = STALL.read_text(encoding="ascii").split()
     if kind == "loop":
         time.sleep(float(seconds))  # other threads run
@@ -30,15 +27,15 @@ def stall(*_: object) -> None:
         ctypes.PyDLL(None).sleep(int(seconds))  # sleep(3), and no other thread runs
 
 
-def record_writes() -> None:
+def record_writes():
     write = Pins.write
 
-    def recorded(pins: Pins, pin: int, high: float, *arguments: Any) -> float | None:
+    def recorded(pins, pin, high, *arguments):
         with WRITES.open("a", encoding="ascii") as file:
             file.write(f"{pin} {high:g} {time.monotonic():.6f}\n")
         return write(pins, pin, high, *arguments)
 
-    Pins.write = recorded  # type: ignore[method-assign,assignment]
+    Pins.write = recorded
 
 
 if __name__ == "__main__":

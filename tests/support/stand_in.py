@@ -1,19 +1,9 @@
 """A TCP server for tests, which leaves no task and no socket behind."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Self
 
 from support.ports import held_port
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable, Coroutine
-    from typing import Any
-
-    Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
 READ_LIMIT = 2**16
 _TURNS_OF_A_CONNECTION = 3
@@ -26,37 +16,37 @@ class StandIn:
     Connections stay open until `down` ends them. `connections` counts them.
     """
 
-    def __init__(self, serve: Serve, tls: ssl.SSLContext | None = None, *, limit: int = READ_LIMIT) -> None:
+    def __init__(self, serve, tls=None, *, limit=READ_LIMIT):
         self._serve = serve
         self._tls = tls
         self._limit = limit
         self._held = ExitStack()
-        self._server: asyncio.Server | None = None
-        self._tasks: list[asyncio.Task[None]] = []
-        self._writers: list[asyncio.StreamWriter] = []
+        self._server = None
+        self._tasks = []
+        self._writers = []
         self.port = 0
         self.connections = 0
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self.port}"
 
-    async def __aenter__(self) -> Self:
+    async def __aenter__(self):
         self.port = self._held.enter_context(held_port())
         await self.up()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *_):
         with self._held:
             await self.down()
 
-    async def up(self) -> None:
+    async def up(self):
         """Listen, always on the same port."""
         self._server = await asyncio.start_server(
             self._accept, "127.0.0.1", self.port, ssl=self._tls, limit=self._limit
         )
 
-    async def down(self) -> None:
+    async def down(self):
         """Refuse connections and cut open ones. Raises assertions that failed in `serve`."""
         if self._server is not None:
             self._server.close()
@@ -76,11 +66,11 @@ class StandIn:
             if isinstance(failure, AssertionError):
                 raise failure
 
-    async def finished(self) -> None:
+    async def finished(self):
         """Wait until `serve` has ended on each connection so far."""
         await asyncio.gather(*self._tasks)
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader, writer):
         self._writers.append(writer)
         if self._server is None:  # it came during `down`
             return

@@ -1,7 +1,5 @@
 """Statuses for tests: of a chamber in which nothing is measured and nothing fails, and one with all parts."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from growd.host.machine import MachineStatus
@@ -39,7 +37,7 @@ EMPTY = Status(
 )
 
 
-def told(status: Status, severity: str) -> list[str]:
+def told(status, severity):
     """The names and texts of all notices of a severity, also of effects."""
     causes = notices_of(status)
     found = [*causes, *(effect for cause in causes for effect in cause.effects)]

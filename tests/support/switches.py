@@ -1,24 +1,16 @@
 """Simulated switches behind a real HTTP server, with the faults of real ones."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re
 import secrets
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 from aiohttp import encode_basic_auth, web
 
 from growd_hwsim.network_switches import SimulatedSwitch
 from support.clock import ManualClock
 from support.http_server import serving_http
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from growd_drivers.network_switch import DeviceLogin
 
 
 class Served:
@@ -27,26 +19,19 @@ class Served:
     With `login` it asks for it by `scheme`, "digest" or "basic".
     """
 
-    def __init__(
-        self,
-        protocol: str,
-        *,
-        login: DeviceLogin | None = None,
-        scheme: str = "digest",
-        words: tuple[str, str] = ("OFF", "ON"),
-    ) -> None:
+    def __init__(self, protocol, *, login=None, scheme="digest", words=("OFF", "ON")):
         self.clock = ManualClock()
         self.switch = SimulatedSwitch(protocol, self.clock.monotonic, words=words)
         self.fault = ""
-        self.asked: list[str] = []
-        self.logins: list[str] = []
+        self.asked = []
+        self.logins = []
         self.url = ""
         self._login = login
         self._scheme = scheme
         self._nonce = secrets.token_hex(8)
         self._end = asyncio.Event()
 
-    async def answer(self, request: web.Request) -> web.Response:
+    async def answer(self, request):
         self.asked.append(request.raw_path)
         self.logins += request.headers.getall("Authorization", [])
         if self.fault == "slow":
@@ -64,15 +49,15 @@ class Served:
         status, body = self.switch.get(request.raw_path)
         return web.Response(status=status, body=body)
 
-    def release(self) -> None:
+    def release(self):
         self._end.set()
 
-    def _challenge(self) -> str:
+    def _challenge(self):
         if self._scheme == "basic":
             return 'Basic realm="shelly"'
         return f'Digest qop="auth", realm="shelly", nonce="{self._nonce}", algorithm=SHA-256'
 
-    def _is_known(self, request: web.Request) -> bool:
+    def _is_known(self, request):
         sent = request.headers.get("Authorization", "")
         assert self._login is not None
         if self._scheme == "basic":
@@ -84,14 +69,14 @@ class Served:
         return given.get("response") == _hash(":".join(map(str, parts)))
 
 
-def _hash(text: str) -> str:
+def _hash(text):
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 @asynccontextmanager
-async def served(protocol: str, **options: object) -> AsyncIterator[Served]:
+async def served(protocol, **options):
     """A device that answers for the body."""
-    device = Served(protocol, **options)  # type: ignore[arg-type]
+    device = Served(protocol, **options)
     application = web.Application()
     application.router.add_get("/{path:.*}", device.answer)
     async with serving_http(application) as device.url:

@@ -7,15 +7,11 @@ import json
 import os
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from click.testing import CliRunner
 
 from growd_cli.main import main
 from support.program import GROWD, PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 _PLAIN = ("GROWD_USER", "GROWD_PASSWORD", "NO_COLOR")
 
@@ -29,12 +25,12 @@ class Printed:
     err: str
 
     @property
-    def json(self) -> Any:
+    def json(self):
         return json.loads(self.out)
 
 
 @asynccontextmanager
-async def begun(*arguments: str, **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def begun(*arguments, **environment):
     """A running command with pipes for both outputs; killed at the end if it still runs."""
     usual = {name: value for name, value in os.environ.items() if name not in _PLAIN}
     process = await asyncio.create_subprocess_exec(
@@ -54,7 +50,7 @@ async def begun(*arguments: str, **environment: str) -> AsyncIterator[asyncio.su
         process._transport.close()
 
 
-async def typed(*arguments: str, answers: str | None = None, **environment: str) -> Printed:
+async def typed(*arguments, answers=None, **environment):
     """Run a command in a thread of this process, which has imported all modules already.
 
     `answers` are the lines that a person types when it asks.
@@ -66,7 +62,7 @@ async def typed(*arguments: str, answers: str | None = None, **environment: str)
     return Printed(done.exit_code, done.stdout, done.stderr)
 
 
-async def launched(*arguments: str, **environment: str) -> Printed:
+async def launched(*arguments, **environment):
     """Run a command in a new process."""
     async with begun(*arguments, **environment) as process:
         out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
@@ -74,7 +70,7 @@ async def launched(*arguments: str, **environment: str) -> Printed:
         return Printed(process.returncode, out.decode(), err.decode())
 
 
-async def line_of(stream: asyncio.StreamReader | None) -> str:
+async def line_of(stream):
     """The next line of output."""
     assert stream is not None
     return (await asyncio.wait_for(stream.readline(), PATIENCE_S)).decode()

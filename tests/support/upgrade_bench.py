@@ -1,7 +1,5 @@
 """A machine on a folder with an old version of growd and a new one, for upgrades that are interrupted."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -10,7 +8,6 @@ import subprocess
 import sys
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from growd.store.local import SCHEMA_VERSION
 from support.upgrade_run import BACKUP, NEW, OLD, STANDINS
@@ -18,9 +15,6 @@ from support.upgrade_run import BACKUP, NEW, OLD, STANDINS
 __all__ = ["BACKUP", "NEW", "OLD"]
 
 from support.processes import Ending
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 OLDER = "0.9.0-9999"
 _RUN = Path(__file__).with_name("upgrade_run.py")
@@ -30,21 +24,21 @@ CONFIGURATION = "# my own\n"
 class Runner:
     """Runs upgrades; see `upgrade_run.py`."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process):
         self._process = process
 
-    def run(self, root: Path, **job: Any) -> int:
+    def run(self, root, **job):
         """The exit status, or minus the signal."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"root": str(root), **job}) + "\n")
         self._process.stdin.flush()
-        answer: dict[str, int] = json.loads(self._process.stdout.readline())
+        answer = json.loads(self._process.stdout.readline())
         return answer["status"]
 
 
 @contextmanager
-def runner() -> Iterator[Runner]:
+def runner():
     paths = os.pathsep.join(filter(None, sys.path))
     with Ending(
         [sys.executable, str(_RUN)],
@@ -60,7 +54,7 @@ def runner() -> Iterator[Runner]:
             process.stdin.close()
 
 
-def make_machine(root: Path, mode: str) -> None:
+def make_machine(root, mode):
     """A machine on which the old version runs, with a new version beside it that behaves as `mode` says."""
     for folder in ("run", "etc/systemd/system", "etc/growd", "var/lib/growd", "opt/growd/versions"):
         (root / folder).mkdir(parents=True)
@@ -75,7 +69,7 @@ def make_machine(root: Path, mode: str) -> None:
     systemctl(root, "start")
 
 
-def _make_version(folder: Path, mode: str) -> None:
+def _make_version(folder, mode):
     version = folder.name.partition("-")[0]
     (folder / "bin").mkdir(parents=True)
     shutil.copy(STANDINS / "growd", folder / "bin/growd")
@@ -86,26 +80,25 @@ def _make_version(folder: Path, mode: str) -> None:
     (folder / "version.json").write_text(json.dumps({"version": version}))
 
 
-def _make_store(path: Path, schema: int) -> None:
+def _make_store(path, schema):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT)")
         connection.execute(f"PRAGMA user_version = {schema}")
         connection.commit()
 
 
-def schema_of(path: Path) -> int:
+def schema_of(path):
     with closing(sqlite3.connect(path)) as connection:
-        found: int = connection.execute("PRAGMA user_version").fetchone()[0]
-        return found
+        return connection.execute("PRAGMA user_version").fetchone()[0]
 
 
-def systemctl(root: Path, *arguments: str) -> None:
+def systemctl(root, *arguments):
     subprocess.run(
         [str(STANDINS / "systemctl"), *arguments], check=True, env={**os.environ, "UPGRADE_ROOT": str(root)}
     )
 
 
-def boot(root: Path) -> None:
+def boot(root):
     """The machine starts after a power cut: systemd starts the current version."""
     shutil.rmtree(root / "run")
     (root / "run").mkdir()

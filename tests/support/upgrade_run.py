@@ -6,8 +6,6 @@ no file may exceed. Each line of the output has `status`, the exit status or min
 the root named `.count` has the number of boundaries of a run that ended by itself.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -32,33 +30,33 @@ BACKUP = "1.0.0-20260101"
 class Daemon:
     """The stand-in for a running growd."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root):
         self._root = root
 
-    def health(self) -> GrowdHealth:
+    def health(self):
         try:
             return GrowdHealth((self._root / "run/answering").read_text().strip(), is_held=True)
         except OSError:
             raise ProbeError("no answer") from None
 
-    def read_points(self) -> None:
+    def read_points(self):
         pass
 
 
 class Time:
     """Passes only during sleeps."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = 0.0
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds):
         self.now += 100 * seconds  # a trial takes two looks
 
-    def monotonic(self) -> float:
+    def monotonic(self):
         return self.now
 
 
-def upgrade(root: Path, *, begins: bool) -> None:
+def upgrade(root, *, begins):
     machine, time_of_run = Machine(root), Time()
     with locked(machine):
         if begins:
@@ -72,7 +70,7 @@ def upgrade(root: Path, *, begins: bool) -> None:
         ).run()
 
 
-def do(job: dict[str, object]) -> None:
+def do(job):
     root = Path(str(job["root"]))
     os.environ["UPGRADE_ROOT"] = str(root)
     if largest := int(str(job.get("largest", 0))):
@@ -83,7 +81,7 @@ def do(job: dict[str, object]) -> None:
     Path(f"{root}.count").write_text(str(boundaries.count), encoding="ascii")
 
 
-def wait_for_lock(root: Path) -> None:
+def wait_for_lock(root):
     """Wait for a program that the killed run was starting: until its exec it has the run's lock open."""
     folder = os.open(Machine(root).at(VERSIONS), os.O_RDONLY)
     try:
@@ -92,7 +90,7 @@ def wait_for_lock(root: Path) -> None:
         os.close(folder)
 
 
-def main() -> None:
+def main():
     os.environ["PATH"] = f"{STANDINS}:{os.environ['PATH']}"
     for line in sys.stdin:
         job = json.loads(line)

@@ -1,28 +1,20 @@
 """Waiting for conditions that no event announces."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-T = TypeVar("T")
-
-PATIENCE_S: Final = 50.0  # for a machine that is busy with other tests
+PATIENCE_S = 50.0  # for a machine that is busy with other tests
 
 
-async def until(condition: Callable[[], object]) -> None:
+async def until(condition):
     """Let other tasks run until `condition` holds; `TimeoutError` after `PATIENCE_S`."""
     async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110  no event announces it
             await asyncio.sleep(0)
 
 
-async def until_found(look: Callable[[], Awaitable[T]], *not_yet: type[Exception]) -> T:
+async def until_found(look, *not_yet):
     """What `look` finds in another process, as soon as it is true; `TimeoutError` after `PATIENCE_S`.
 
     Errors in `not_yet` count as nothing found.
@@ -35,7 +27,7 @@ async def until_found(look: Callable[[], Awaitable[T]], *not_yet: type[Exception
             await asyncio.sleep(0.05)
 
 
-def wait_until(condition: Callable[[], object]) -> None:
+def wait_until(condition):
     """Let other threads and processes run until `condition` holds; `TimeoutError` after `PATIENCE_S`."""
     end = time.monotonic() + PATIENCE_S
     while not condition():

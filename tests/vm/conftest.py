@@ -6,8 +6,6 @@ built. GROWD_VM_FOLDER names a folder that keeps
 the installed machine for further runs. GROWD_VM_LOG names a file for the lines that each scenario prints.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -16,18 +14,14 @@ import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from virtual_machine import ROOT, Image, VirtualMachine, has_kvm, locked, missing, new_disk
 
 from support.chamber_machine import ChamberMachine
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("vm")
@@ -37,16 +31,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class Scenario:
     """Prints a line with the seconds of a scenario, and what it measured."""
 
-    def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, capture):
         self._capture = capture
 
     @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
+    def __call__(self, name):
         began = time.monotonic()
         yield
         self.line(f"{name}: {time.monotonic() - began:.1f} s")
 
-    def line(self, text: str) -> None:
+    def line(self, text):
         with self._capture.disabled():
             print(f"\nvm: {text}", flush=True)  # noqa: T201
         if log := os.environ.get("GROWD_VM_LOG"):
@@ -55,12 +49,12 @@ class Scenario:
 
 
 @pytest.fixture
-def scenario(capsys: pytest.CaptureFixture[str]) -> Scenario:
+def scenario(capsys):
     return Scenario(capsys)
 
 
 @pytest.fixture(scope="session")
-def image() -> Image:
+def image():
     if reason := missing():
         pytest.skip(reason)
     if not has_kvm() and os.environ.get("GROWD_TEST_VM") != "yes":
@@ -71,7 +65,7 @@ def image() -> Image:
 
 
 @pytest.fixture(scope="session")
-def common(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+def common(tmp_path_factory, worker_id):
     """The folder of the bundle and the installed machine, the same for all workers of a run."""
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "vm"
@@ -81,7 +75,7 @@ def common(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def share(image: Image, common: Path) -> Path:
+def share(image, common):
     """The folder that machines see below /host, with the bundle growd.pyz."""
     folder = common / "host"
     folder.mkdir(exist_ok=True)
@@ -90,13 +84,13 @@ def share(image: Image, common: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def package(image: Image, share: Path) -> str:
+def package(image, share):
     """The path of the Debian package in the machine."""
     _provide(share / "growd.deb", "GROWD_VM_PACKAGE", ROOT / "tools/deb", image.architecture)
     return "/host/growd.deb"
 
 
-def _provide(file: Path, variable: str, tool: Path, architecture: str) -> None:
+def _provide(file, variable, tool, architecture):
     """Copy the file that an environment variable names; without one, build it."""
     with locked(file.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=file.parent) as scratch:
         if file.exists():
@@ -111,21 +105,21 @@ def _provide(file: Path, variable: str, tool: Path, architecture: str) -> None:
 
 
 @pytest.fixture
-def place(common: Path) -> Iterator[None]:
+def place(common):
     """The place of the one machine that runs at a time; two would be too slow on a small computer."""
     with locked(common / "place.lock"):
         yield
 
 
 @pytest.fixture
-def fresh(image: Image, share: Path, place: None, tmp_path: Path) -> Iterator[VirtualMachine]:
+def fresh(image, share, place, tmp_path):
     """Debian that has just booted."""
     with image.machine(tmp_path, share=share) as machine:
         yield machine
 
 
 @pytest.fixture(scope="session")
-def installed(image: Image, common: Path, share: Path) -> Path:
+def installed(image, common, share):
     """A folder with the disk and the state of a machine in which growd was installed and runs."""
     folder = common / f"installed-{image.folder.name}"
     with locked(common / "installed.lock"):
@@ -141,9 +135,7 @@ def installed(image: Image, common: Path, share: Path) -> Path:
 
 
 @pytest.fixture
-def chamber(
-    image: Image, share: Path, installed: Path, place: None, tmp_path: Path
-) -> Iterator[ChamberMachine]:
+def chamber(image, share, installed, place, tmp_path):
     """A machine in which growd has run for some seconds."""
     disk = new_disk(tmp_path / "root.qcow2", installed / "root.qcow2")
     with VirtualMachine(image, disk, tmp_path, share=share) as machine:

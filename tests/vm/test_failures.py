@@ -1,7 +1,5 @@
 """Crashes, hanging programs and kernels, broken configuration, full disk, power cuts: with real systemd."""
 
-from __future__ import annotations
-
 import pytest
 from virtual_machine import VirtualMachine, empty_disk, new_disk
 
@@ -65,7 +63,7 @@ def test_a_full_disk_loses_nothing_acknowledged(chamber, scenario):
         scenario.line(f"{len(acknowledged)} acknowledged notes, all there")
 
 
-def written(chamber, name: str, number: int) -> set[str]:
+def written(chamber, name, number):
     """The notes that growd acknowledged; others were refused."""
     return {note for i in range(number) if chamber.accepts("notes", note := f"{name} {i}")}
 

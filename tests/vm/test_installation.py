@@ -1,7 +1,5 @@
 """Installed from a bundle on Debian with nothing but Python: readings, outputs, checks and removal."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -92,7 +90,7 @@ def test_the_debian_package_runs_a_chamber_and_its_purge_leaves_nothing(fresh, p
         assert left(chamber) == set()
 
 
-def left(chamber: ChamberMachine) -> set[str]:
+def left(chamber):
     """Files and folders of growd, without those below others."""
     places = chamber.run(
         "find /etc /opt /usr /var -xdev -name '*growd*' -not -name 'growd-vm*' -not -name 'growd_pi*' -prune"

@@ -1,36 +1,30 @@
 """Upgrades of an installed growd: to a good version, to one that does not start, and through a power cut."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 from virtual_machine import locked
 
-from support.chamber_machine import OFF, VALVE, ChamberMachine
+from support.chamber_machine import OFF, VALVE
 from support.changed_bundle import changed_bundle
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NEWER = "99.1.0"
 TRIAL = "growd upgrade --trial 30"
 
 
 @pytest.fixture(scope="session")
-def newer(share: Path, common: Path) -> str:
+def newer(share, common):
     """The path of a bundle of a newer version, in the machine."""
     return _made(share, common, "newer.pyz", "")
 
 
 @pytest.fixture(scope="session")
-def broken(share: Path, common: Path) -> str:
+def broken(share, common):
     """That of a bundle whose growd does not start."""
     return _made(share, common, "broken.pyz", "wiring/app.py")
 
 
-def _made(share: Path, common: Path, name: str, broken_module: str) -> str:
+def _made(share, common, name, broken_module):
     with locked(common / "changed.lock"):
         if not (share / name).exists():
             changed_bundle(share / "growd.pyz", share / "changing", NEWER, broken_module)
@@ -74,5 +68,5 @@ def test_a_power_cut_during_an_upgrade_leaves_the_old_or_the_new_version(chamber
         chamber.open_valve()
 
 
-def version(chamber: ChamberMachine) -> str:
+def version(chamber):
     return str(json.loads(chamber.run("cat /opt/growd/current/version.json"))["version"])

@@ -1,15 +1,8 @@
 """Which services need an administrator."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from growd.config import Config, Light, Output, Sensor
 from growd.wiring.fault_services import FaultServices, fault_places
 from support.rig import rigged
-
-if TYPE_CHECKING:
-    from growd.bus.services import Service
 
 SENSORS = (
     Sensor(name="air", kind="scd30"),
@@ -25,7 +18,7 @@ async def test_services_with_lasting_effects_need_an_administrator():
         FaultServices(rig.bus, rig.machine.faults, fault_places(config))
         assert rig.bus.find_node("simulator").details()["hardware"] == "simulated"
         assert "the hardware is simulated" in rig.bus.find_node("simulator").details()["problems"][0]["text"]
-        offered: list[Service] = [rig.bus.services.get(name) for name in rig.bus.services.names()]
+        offered = [rig.bus.services.get(name) for name in rig.bus.services.names()]
     kinds = {service.name.rpartition("/")[2] for service in offered}
     administrative = {service.name.rpartition("/")[2] for service in offered if service.is_administrative}
     expected = {

@@ -1,25 +1,16 @@
 """The whole program in another process, used over HTTP."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import io
 import signal
 from collections import Counter
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
 
-from support.program import Home, Program, home_on, processes_that_name, started
+from support.program import home_on, processes_that_name, started
 from support.waiting import until_found
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection
-    from pathlib import Path
-
-    from support.database import DatabaseServer
 
 ENV = "environment_1"
 RECIPE = {
@@ -36,12 +27,12 @@ pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.fixture
-async def home(database_server: DatabaseServer) -> AsyncIterator[Home]:
+async def home(database_server):
     async with home_on(database_server) as home:
         yield home
 
 
-async def export(program: Program, home: Home, category: str) -> list[Any]:
+async def export(program, home, category):
     """The rows of the specification's CSV request, through the front door."""
     url = (
         f"{program.address}/{home.points}/_design/svc/_list/csv/by_variable?group_level=4"
@@ -54,7 +45,7 @@ async def export(program: Program, home: Home, category: str) -> list[Any]:
         return list(csv.DictReader(io.StringIO(await response.text(), newline="")))
 
 
-async def test_the_device_measures_and_follows_the_light(tmp_path: Path, home: Home):
+async def test_the_device_measures_and_follows_the_light(tmp_path, home):
     async with started(tmp_path, "--profile", "sim", "--speed", "20", *home.arguments) as program:
         co2 = await program.ask("GET", f"topic_data/{ENV}/measured/air_carbon_dioxide")
         assert 300 < co2["result"] < 600
@@ -72,7 +63,7 @@ async def test_the_device_measures_and_follows_the_light(tmp_path: Path, home: H
 
 
 @pytest.mark.long
-async def test_a_kill_during_a_recipe_loses_and_repeats_nothing(tmp_path: Path, home: Home):
+async def test_a_kill_during_a_recipe_loses_and_repeats_nothing(tmp_path, home):
     start = functools.partial(
         started, tmp_path, "--profile", "sim", "--speed", "20", *home.arguments, headers=home.headers
     )
@@ -106,13 +97,13 @@ async def test_a_kill_during_a_recipe_loses_and_repeats_nothing(tmp_path: Path, 
         await assert_exported(program, home, after.values())
 
 
-async def ten_points(program: Program, home: Home) -> dict[str, Any]:
+async def ten_points(program, home):
     """The stored points, once there are ten."""
     found = await program.documents(home.points)
     return found if len(found) >= 10 else {}
 
 
-def assert_each_once(stored: Collection[dict[str, Any]]) -> None:
+def assert_each_once(stored):
     """One start and one end of the recipe, and no variable twice at one time."""
     kinds = Counter(point["variable"] for point in stored)
     assert kinds["recipe_start"] == kinds["recipe_end"] == 1
@@ -120,7 +111,7 @@ def assert_each_once(stored: Collection[dict[str, Any]]) -> None:
     assert moments.most_common(1)[0][1] == 1
 
 
-async def assert_exported(program: Program, home: Home, stored: Collection[dict[str, Any]]) -> None:
+async def assert_exported(program, home, stored):
     """The CSV has each stored point once, and nothing else."""
     rows = await export(program, home, "measured")
     assert {row["variable"] for row in rows} >= {"air_carbon_dioxide", "light_illuminance"}
@@ -132,5 +123,5 @@ async def assert_exported(program: Program, home: Home, stored: Collection[dict[
     assert [row["value"] for row in desired if row["variable"] == "recipe_start"] == ["end_to_end"]
 
 
-def measured(stored: Collection[dict[str, Any]]) -> set[tuple[str, float, Any]]:
+def measured(stored):
     return {(p["variable"], p["timestamp"], p["value"]) for p in stored if not p["is_desired"]}

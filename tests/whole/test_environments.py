@@ -1,10 +1,7 @@
 """Several environments in one daemon have their own sensors, outputs and recipes."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
@@ -16,14 +13,8 @@ from growd.wiring.actuators import ChamberOutputs
 from growd_cli.asking import status_of
 from growd_cli.options import DaemonOptions
 from growd_hwsim.faults import Fault
-from support.program import Home, Program, home_on, started
-from support.rig import Rig, rigged
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from support.database import DatabaseServer
+from support.program import home_on, started
+from support.rig import rigged
 
 FIRST, SECOND = "shelf_1", "shelf_2"
 VALVE = Output(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
@@ -45,13 +36,13 @@ CONFIG = Config(
 KNOWN_S = 10.0  # from the start to the first measurement
 
 
-def value(rig: Rig, topic: str) -> float:
+def value(rig, topic):
     """The last value of a topic; 0 without a value."""
     last = rig.bus.topics.get(topic).last
     return 0.0 if last is None or last.value is None else float(last.value)
 
 
-def want(rig: Rig, topic: str, wanted: float) -> None:
+def want(rig, topic, wanted):
     rig.bus.find_node("client").publish_arguments(topic, [wanted])
 
 
@@ -99,20 +90,18 @@ async def test_a_failed_sensor_affects_only_its_environment():
         assert states == {FIRST: "ok", SECOND: "failed"}
 
 
-async def test_all_outputs_are_made_safe_before_any_is_closed_even_after_an_internal_error(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    steps: list[str] = []
+async def test_all_outputs_are_made_safe_before_any_is_closed_even_after_an_internal_error(monkeypatch):
+    steps = []
     make_safe, close = SwitchActuator.make_safe, ChamberOutputs.close
 
-    async def raise_one(_: LightActuator) -> bool:
+    async def raise_one(_):
         raise ZeroDivisionError
 
-    async def noted_make_safe(valve: SwitchActuator) -> bool:
+    async def noted_make_safe(valve):
         steps.append(f"safe: {await make_safe(valve)}")
         return True
 
-    async def noted_close(outputs: ChamberOutputs) -> None:
+    async def noted_close(outputs):
         steps.append("close")
         await close(outputs)
 
@@ -178,23 +167,23 @@ LUX = {FIRST: 4_000, SECOND: 12_000}
 
 
 @pytest.fixture
-async def home(database_server: DatabaseServer) -> AsyncIterator[Home]:
+async def home(database_server):
     async with home_on(database_server, shared=True) as home:
         yield home
 
 
-async def recipes(program: Program) -> dict[str, str]:
+async def recipes(program):
     """The running recipe of each environment."""
     return {name: (await program.ask("GET", f"param/{name}/current_recipe"))["result"] for name in LUX}
 
 
-async def until_lit(program: Program, topic: str, wanted: float) -> None:
+async def until_lit(program, topic, wanted):
     await program.heard(topic, lambda m: m["value"] and abs(m["value"] - wanted) < 0.15 * wanted)
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.kill
-async def test_each_environment_runs_its_recipe_and_a_restart_resumes_both(tmp_path: Path, home: Home):
+async def test_each_environment_runs_its_recipe_and_a_restart_resumes_both(tmp_path, home):
     file = tmp_path / "growd.toml"
     file.write_text(FILE)
     options = ("--config", str(file), "--speed", "20", *home.arguments)

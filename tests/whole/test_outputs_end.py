@@ -1,7 +1,5 @@
 """Outputs end by themselves, whatever becomes of growd: the whole program on pins that outlive it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -10,7 +8,6 @@ import sys
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
@@ -19,12 +16,6 @@ from growd_drivers.last_run import FILE_NAMES, last_run
 from support.lasting_pins import LastingPins
 from support.program import failed, home_on, started
 from support.waiting import until_found
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from support.database import DatabaseServer
-    from support.program import Program
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
 
@@ -95,76 +86,74 @@ mixing_pause_s = 0
 class Chamber:
     """A running growd, the pins that it drives, and its API."""
 
-    def __init__(self, program: Program, pins: LastingPins, stall: Path):
+    def __init__(self, program, pins, stall):
         self.program = program
         self.pins = pins
         self._stall = stall
 
     @property
-    def keeper(self) -> int:
+    def keeper(self):
         """The process of the pin keeper: the one that drove a pin last."""
         return self.pins.writes()[-1].process
 
-    async def post(self, topic: str, value: float | None) -> None:
+    async def post(self, topic, value):
         await self.program.ask("POST", f"topic/environment_1/{topic}", [value])
 
-    async def node(self, name: str) -> Any:
+    async def node(self, name):
         return await self.program.ask("GET", f"node/{name}")
 
-    async def output(self, name: str) -> Any:
+    async def output(self, name):
         """An output in the status."""
         status = (await self.node("status"))["status"]
         return next(each for each in status["outputs"] if each["name"] == name)
 
-    async def turn_on(self) -> None:
+    async def turn_on(self):
         """Open the valve, and turn the heater on."""
         await self.post("desired/air_carbon_dioxide_valve_on", 1)
         await self.post("desired/air_heater", 1)
         await self.until(ON | {ACID: 0})
 
-    async def until(self, levels: dict[int, int]) -> None:
+    async def until(self, levels):
         await until_found(lambda: _is(self.pins.levels() == levels))
 
-    def stall(self, kind: str) -> None:
+    def stall(self, kind):
         """Block the event loop, or hold the lock of the interpreter, for good."""
         self._stall.write_text(f"{kind} {FOR_GOOD_S}", encoding="ascii")
         self.program.process.send_signal(signal.SIGUSR1)
 
     @asynccontextmanager
-    async def events(self) -> AsyncIterator[AsyncIterator[Any]]:
+    async def events(self):
         url = f"{self.program.api}/topic_stream/environment_1/events"
         async with aiohttp.ClientSession() as session, session.get(url) as response:
             assert response.status == 200
             yield (json.loads(line)["value"] async for line in response.content)
 
 
-def times_on(pins: LastingPins, pin: int) -> list[float]:
+def times_on(pins, pin):
     """For how long a pin was at its other level than that of rest, in s, each time."""
     writes = [each for each in pins.writes() if each.pin == pin]
     pairs = pairwise(writes)
     return [after.at - each.at for each, after in pairs if each.level == ON[pin]]
 
 
-async def _is(found: bool) -> bool:  # noqa: FBT001  what a coroutine returns
+async def _is(found):
     return found
 
 
 @pytest.fixture(params=LIBRARIES)
-def config(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+def config(request, tmp_path):
     file = tmp_path / "growd.toml"
     file.write_text(CONFIGURATION.format(library=request.param))
     return file
 
 
 @pytest.fixture
-def pins(tmp_path: Path) -> LastingPins:
+def pins(tmp_path):
     return LastingPins(tmp_path)
 
 
 @asynccontextmanager
-async def running(
-    config: Path, pins: LastingPins, server: DatabaseServer, *arguments: str
-) -> AsyncIterator[Chamber]:
+async def running(config, pins, server, *arguments):
     """growd with these pins, whose sensors have values."""
     stall = config.with_name("stall")
     async with (
@@ -185,9 +174,7 @@ async def running(
 # growd stalls, or ends
 
 
-async def test_outputs_rest_and_a_dose_keeps_its_length_while_growd_is_stopped(
-    config: Path, pins: LastingPins, database_server: DatabaseServer
-):
+async def test_outputs_rest_and_a_dose_keeps_its_length_while_growd_is_stopped(config, pins, database_server):
     async with running(config, pins, database_server) as chamber:
         await chamber.turn_on()
         await chamber.post("desired/water_potential_hydrogen", 6.0)
@@ -210,14 +197,12 @@ async def test_outputs_rest_and_a_dose_keeps_its_length_while_growd_is_stopped(
         )  # the pause in which it was off is not in it
 
 
-async def given(chamber: Chamber) -> Any:
+async def given(chamber):
     return (await chamber.node("environment_1/doses"))["doses"]
 
 
 @pytest.mark.parametrize("kind", ["loop", "lock"])
-async def test_outputs_rest_while_growd_is_blocked(
-    kind: str, config: Path, pins: LastingPins, database_server: DatabaseServer
-):
+async def test_outputs_rest_while_growd_is_blocked(kind, config, pins, database_server):
     async with running(config, pins, database_server) as chamber:
         await chamber.turn_on()
         await chamber.post("commanded/nutrient_ph_down", 1)
@@ -232,9 +217,7 @@ async def test_outputs_rest_while_growd_is_blocked(
     [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 0), (signal.SIGABRT, -signal.SIGABRT)],
     ids=["kill -9", "systemctl stop", "watchdog"],
 )
-async def test_outputs_rest_after_growd_has_ended(
-    number: signal.Signals, status: int, config: Path, pins: LastingPins, database_server: DatabaseServer
-):
+async def test_outputs_rest_after_growd_has_ended(number, status, config, pins, database_server):
     async with running(config, pins, database_server) as chamber:
         await chamber.turn_on()
         await chamber.post("desired/water_potential_hydrogen", 6.0)
@@ -253,7 +236,7 @@ async def test_outputs_rest_after_growd_has_ended(
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 async def test_a_new_keeper_brings_all_pins_to_rest_with_an_event_and_a_failure(
-    number: signal.Signals, config: Path, pins: LastingPins, database_server: DatabaseServer
+    number, config, pins, database_server
 ):
     async with running(config, pins, database_server) as chamber, chamber.events() as events:
         await chamber.turn_on()
@@ -277,7 +260,7 @@ async def test_a_new_keeper_brings_all_pins_to_rest_with_an_event_and_a_failure(
 
 
 async def test_outputs_left_on_rest_although_the_configuration_and_a_file_of_outputs_are_damaged(
-    config: Path, pins: LastingPins, database_server: DatabaseServer
+    config, pins, database_server
 ):
     data = config.with_name("data")
     async with running(config, pins, database_server) as chamber:
@@ -296,15 +279,13 @@ async def test_outputs_left_on_rest_although_the_configuration_and_a_file_of_out
         assert pins.levels() == REST
 
 
-def damage(config: Path, data: Path) -> None:
+def damage(config, data):
     config.write_text("[[output]\n")
     outputs = data / FILE_NAMES[0]
     outputs.write_bytes(outputs.read_bytes().replace(b"valve", b"va\xecve"))
 
 
-async def test_a_start_that_fails_without_pins_disturbs_no_simulated_one(
-    config: Path, pins: LastingPins, database_server: DatabaseServer
-):
+async def test_a_start_that_fails_without_pins_disturbs_no_simulated_one(config, pins, database_server):
     data = config.with_name("data")
     nowhere = pins.environment | {"PINS_CHIPS": "{}"}
     real = ("--data", str(data), "--config", str(config))

@@ -6,8 +6,6 @@ water holds it into the solution that the call names, and whoever edits the conf
 another chamber: pumps, flows and the tank stay, and the mixing pause is as long as the tank needs to mix.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import dataclasses

@@ -1,11 +1,8 @@
 """growd on a root that keeps nothing: a real overlay, with its changes in memory."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,13 +10,6 @@ from growd.host.data_folder import memory_below
 from support.lasting_pins import LastingPins
 from support.mount_namespace import on_read_only_root
 from support.program import home_on, started
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from support.database import DatabaseServer
-    from support.program import Home, Program
 
 pytestmark = pytest.mark.long
 
@@ -37,15 +27,13 @@ variable = "air_flush_on"
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
+def config(tmp_path):
     file = tmp_path / "growd.toml"
     file.write_text(CHAMBER)
     return file
 
 
-async def test_a_data_folder_in_the_overlay_is_reported_and_lost(
-    config: Path, tmp_path: Path, database_server: DatabaseServer
-):
+async def test_a_data_folder_in_the_overlay_is_reported_and_lost(config, tmp_path, database_server):
     data = tmp_path / "data"
     async with home_on(database_server, shared=True) as home, run(data, config, home) as program:
         assert "is in memory" in program.printed
@@ -55,9 +43,7 @@ async def test_a_data_folder_in_the_overlay_is_reported_and_lost(
     assert not data.exists()
 
 
-async def test_a_data_folder_on_a_disk_of_its_own_survives_power_cuts(
-    config: Path, tmp_path: Path, database_server: DatabaseServer
-):
+async def test_a_data_folder_on_a_disk_of_its_own_survives_power_cuts(config, tmp_path, database_server):
     if await asyncio.to_thread(memory_below, tmp_path):
         pytest.skip("the folder of this test is in memory")
     disk = tmp_path / "disk"
@@ -73,7 +59,7 @@ async def test_a_data_folder_on_a_disk_of_its_own_survives_power_cuts(
 
 
 @asynccontextmanager
-async def run(data: Path, config: Path, home: Home, disk: str = "") -> AsyncIterator[Program]:
+async def run(data, config, home, disk=""):
     pins = LastingPins(config.parent)
     inside = await asyncio.to_thread(on_read_only_root, disk)
     arguments = ("--config", str(config), *home.arguments)

@@ -1,7 +1,5 @@
 """A start at a later time and changes of the recipe, with kill -9 of the whole program at any moment."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import signal

@@ -1,29 +1,20 @@
 """The whole daemon copies its points to another server, from the configuration alone."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import secrets
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
 
 from growd.config import ConfigError, load
 from growd.store.couch import Couch
-from growd.wiring.app import App, Running
+from growd.wiring.app import App
 from support.program import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from support.database import DatabaseServer
 
 
 @pytest.fixture
-async def far(database_server: DatabaseServer) -> AsyncIterator[tuple[Couch, str]]:
+async def far(database_server):
     """The other server, and the name of a new database there."""
     name = f"cloud_{secrets.token_hex(6)}_environmental_data_point"
     async with aiohttp.ClientSession() as session:
@@ -34,9 +25,7 @@ async def far(database_server: DatabaseServer) -> AsyncIterator[tuple[Couch, str
 
 
 @pytest.mark.replication
-async def test_the_points_of_a_chamber_arrive_at_the_other_server(
-    tmp_path: Path, far: tuple[Couch, str], database_server
-):
+async def test_the_points_of_a_chamber_arrive_at_the_other_server(tmp_path, far, database_server):
     couch, name = far
     login = tmp_path / "login"
     login.write_text("\n".join(database_server.auth or ("nobody", "asks")))
@@ -50,7 +39,7 @@ async def test_the_points_of_a_chamber_arrive_at_the_other_server(
         f"replication.prefix={name.removesuffix('environmental_data_point')}",
     )
     app = App(load(None, settings), tmp_path / "data")
-    ready: asyncio.Queue[Running] = asyncio.Queue()
+    ready = asyncio.Queue()
     runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
     api = f"{(await asyncio.wait_for(ready.get(), PATIENCE_S)).address}/_svc/api/0.0.1"
     async with aiohttp.ClientSession() as client, asyncio.timeout(PATIENCE_S):
@@ -67,12 +56,12 @@ async def test_the_points_of_a_chamber_arrive_at_the_other_server(
     assert (reports["state"], reports["fault"]) == ("none", "the server takes no reports")
 
 
-async def asked(client: aiohttp.ClientSession, url: str) -> Any:
+async def asked(client, url):
     async with client.get(url) as answer:
         return json.loads(await answer.read())
 
 
-async def test_credentials_readable_for_others_prevent_the_start(tmp_path: Path):
+async def test_credentials_readable_for_others_prevent_the_start(tmp_path):
     login = tmp_path / "login"
     login.write_text("grower\npassword\n")
     login.chmod(0o644)

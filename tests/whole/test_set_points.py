@@ -1,7 +1,5 @@
 """Manual set points and values survive a kill of the whole program."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

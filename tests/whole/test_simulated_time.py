@@ -1,9 +1,6 @@
 """Simulated time never goes back, neither after a clean end nor after a kill."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,26 +12,21 @@ from growd.wiring.simulator import RENEWED_S, release_time, reserve_time, simula
 from support.program import started
 from support.waiting import until_found
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from growd.runtime.clock import Clock
-
 pytestmark = pytest.mark.long
 
 SPEED = 500
 
 
-async def opened(folder: Path) -> LocalStore:
+async def opened(folder):
     return await LocalStore.open(folder / "growd.sqlite3")
 
 
-async def clock_of(local: LocalStore, speed: float = SPEED) -> Clock:
+async def clock_of(local, speed=SPEED):
     return await simulated_clock(load(None, ("simulator.enabled=true", f"simulator.speed={speed}")), local)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 5 * RENEWED_S * SPEED], ids=["at once", "after some renewals"])
-async def test_after_a_kill_time_continues_later_than_it_ended(tmp_path: Path, seconds):
+async def test_after_a_kill_time_continues_later_than_it_ended(tmp_path, seconds):
     local = await opened(tmp_path)
     clock = await clock_of(local)
     assert isinstance(clock, SimulatedClock)
@@ -52,7 +44,7 @@ async def test_after_a_kill_time_continues_later_than_it_ended(tmp_path: Path, s
     await again.close()
 
 
-async def test_after_a_clean_end_no_reserved_time_is_skipped(tmp_path: Path):
+async def test_after_a_clean_end_no_reserved_time_is_skipped(tmp_path):
     local = await opened(tmp_path)
     clock = await clock_of(local)
     assert isinstance(clock, SimulatedClock)
@@ -61,18 +53,18 @@ async def test_after_a_clean_end_no_reserved_time_is_skipped(tmp_path: Path):
     await local.close()
 
 
-async def test_at_normal_speed_the_clock_of_the_machine_is_used(tmp_path: Path):
+async def test_at_normal_speed_the_clock_of_the_machine_is_used(tmp_path):
     local = await opened(tmp_path)
     assert isinstance(await clock_of(local, speed=1), RealClock)
     assert await local.state("simulated_time") is None
     await local.close()
 
 
-async def test_without_a_bound_days_pass_and_the_speed_is_told(tmp_path: Path):
+async def test_without_a_bound_days_pass_and_the_speed_is_told(tmp_path):
     async with started(tmp_path / "data", "--speed", "max") as program:
 
-        async def status(after: float = 0.0) -> dict[str, Any] | None:
-            found: dict[str, Any] = (await program.ask("GET", "node/status"))["status"]
+        async def status(after=0.0):
+            found = (await program.ask("GET", "node/status"))["status"]
             return found if found["time"] > after else None
 
         began = (await status() or {})["time"]

@@ -1,7 +1,5 @@
 """The room of the database: the narrowest limit, and which compaction is worth it."""
 
-from __future__ import annotations
-
 from growd.config import Retention, StorageRuleOptions, Store
 from growd.store.retention.budget import budget, least_free, worth_compacting
 from growd.store.retention.sizes import DatabaseFile, DiskUse
@@ -23,7 +21,7 @@ def test_the_narrowest_limit_counts():
 def test_shortage_begins_at_85_percent_and_ends_at_80():
     options = Retention(budget_mb=1_000.0)
 
-    def of(percent: int) -> tuple[bool, bool, bool]:
+    def of(percent):
         found = budget(options, DiskUse(percent * 6_000_000, percent * 4_000_000, None, None))
         return found.is_enough, found.is_short, found.is_full
 
@@ -44,7 +42,7 @@ def test_a_compaction_is_worth_a_tenth_of_all_and_must_fit():
     events = DatabaseFile("events", "", GB, GB - 1)
     use = DiskUse(8 * GB, 3 * GB, None, None, (index, points, events))
 
-    def chosen(limit_mb: float, **options: float) -> DatabaseFile | None:
+    def chosen(limit_mb, **options):
         settings = Retention(budget_mb=limit_mb, **options)
         return worth_compacting(budget(settings, use), use)
 

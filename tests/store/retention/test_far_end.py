@@ -1,11 +1,8 @@
 """Points that a replication has not confirmed are never deleted, and deletions never reach the far end."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,13 +11,7 @@ from growd.store.errors import CouchError
 from growd.store.replication_documents import ReplicationServer, configured_jobs
 from growd.store.retention.far_end import FarEnd, UnconfirmedError, copies_deletions
 from support.retention import a_day, documents, retire_all, retirements, tombstones
-from support.rollups import DAY, START, RollupBench, measured, rollup_bench
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from growd.store.couch import Document
-    from support.database import DatabaseServer
+from support.rollups import DAY, START, measured, rollup_bench
 
 NOW = START + 10 * DAY
 pytestmark = [pytest.mark.replication, pytest.mark.timeout(180)]
@@ -29,7 +20,7 @@ pytestmark = [pytest.mark.replication, pytest.mark.timeout(180)]
 class Copied:
     """Databases of a test, with a replication of the points that the test starts and stops."""
 
-    def __init__(self, bench: RollupBench, server: DatabaseServer) -> None:
+    def __init__(self, bench, server):
         self.bench = bench
         self.server = server
         self.device = secrets.token_hex(6)
@@ -39,58 +30,55 @@ class Copied:
         [self.job] = configured_jobs(self.options, bench.names, self.device)
         self.far_end = FarEnd(bench.couch, self.options, bench.names, self.device)
 
-    async def replicate(self) -> None:
+    async def replicate(self):
         """Start the replication that growd configures."""
         await self.bench.couch.create(self.far)
         local = ReplicationServer("" if self.server.is_embedded else self.server.url, self.server.auth)
         await self.write(self.job.document(local, ReplicationServer(self.server.url, self.server.auth)))
 
-    async def write(self, document: Document) -> None:
+    async def write(self, document):
         """Write a document of `_replicator`, in place of the one with its id."""
         present = await self.bench.couch.get("_replicator", document["_id"]) or {}
         revision = {"_rev": present["_rev"]} if present else {}
         assert await self.bench.couch.put("_replicator", document | revision)
 
-    async def stop(self, document_id: str = "") -> None:
+    async def stop(self, document_id=""):
         present = await self.bench.couch.get("_replicator", document_id or self.job.id)
         if present is not None:
             await self.bench.couch.put("_replicator", present | {"_deleted": True})
 
-    async def is_confirmed(self, ids: list[str]) -> bool:
+    async def is_confirmed(self, ids):
         try:
             await self.far_end.confirm(self.bench.names.points, ids)
         except UnconfirmedError:
             return False
         return True
 
-    async def confirmed(self, ids: list[str]) -> None:
+    async def confirmed(self, ids):
         """Return once they are; CouchDB writes a checkpoint each 30 s."""
         async with asyncio.timeout(150):
             while not await self.is_confirmed(ids):  # noqa: ASYNC110  no event announces it
                 await asyncio.sleep(0.2)
 
-    async def retire(self) -> int:
+    async def retire(self):
         found = retirements(
-            self.bench,
-            is_embedded=self.server.is_embedded,
-            replication=self.options,
-            device=self.device,
+            self.bench, is_embedded=self.server.is_embedded, replication=self.options, device=self.device
         )
         return await retire_all(found, NOW)
 
-    async def far_documents(self) -> list[Document]:
+    async def far_documents(self):
         return await documents(self.bench, self.far)
 
 
 @pytest.fixture
-async def copied(database_server) -> AsyncIterator[Copied]:
+async def copied(database_server):
     async with rollup_bench(database_server) as bench, _copied(bench, database_server) as it:
         bench.now = NOW
         yield it
 
 
 @asynccontextmanager
-async def _copied(bench: RollupBench, server: DatabaseServer) -> AsyncIterator[Copied]:
+async def _copied(bench, server):
     it = Copied(bench, server)
     try:
         yield it
@@ -146,7 +134,7 @@ async def test_nothing_is_deleted_while_another_replication_copies_deletions(cop
     bench = copied.bench
     await bench.store(measured("air_temperature", 1.0, START))
     foreign = f"own-{secrets.token_hex(6)}"
-    source: Any = bench.names.points
+    source = bench.names.points
     if not copied.server.is_embedded:
         source = ReplicationServer(copied.server.url, copied.server.auth).end(source)
     target = ReplicationServer(copied.server.url, copied.server.auth).end(copied.far)

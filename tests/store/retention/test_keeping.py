@@ -1,10 +1,7 @@
 """When points are deleted: in the quiet hours, after a week's notice, and earlier while room is short."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,9 +16,6 @@ from growd.store.retention.retirement import DAY_S
 from growd.store.retention.sizes import DatabaseFile, DiskUse
 from support.clock import ManualClock
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
 NIGHT = 1_700_100_000 // DAY_S * DAY_S + 2 * 3_600.0  # 02:00 UTC
 GB = 1_000_000_000
 
@@ -31,20 +25,20 @@ class Days:
 
     database = "points"
 
-    def __init__(self, ages: range, now: float) -> None:
+    def __init__(self, ages, now):
         self.days = sorted(int(now // DAY_S - age) * DAY_S for age in ages)
         self.finished = 0
-        self.unrolled: set[str] = set()
-        self.fault: Exception | None = None
-        self.before: Callable[[], object] = lambda: None
+        self.unrolled = set()
+        self.fault = None
+        self.before = lambda: None
 
-    async def finish(self) -> None:
+    async def finish(self):
         self.finished += 1
 
-    async def oldest_day(self, before: float) -> int | None:
+    async def oldest_day(self, before):
         return next((day for day in self.days if day + DAY_S <= before), None)
 
-    async def retire(self, day: int) -> int:
+    async def retire(self, day):
         self.before()
         if self.fault is not None:
             raise self.fault
@@ -55,24 +49,24 @@ class Days:
 class Compactions:
     """Stands for `Compaction`: frees what is unused."""
 
-    def __init__(self, bench: Keeping) -> None:
+    def __init__(self, bench):
         self.bench = bench
         self.number = 0
         self.unused = 0
         self.frees = True
 
-    def retired(self, number: int) -> None:
+    def retired(self, number):
         if self.frees:
             self.unused += number * 300_000
             self.bench.size(unused=self.unused)
 
-    def candidates(self, use: DiskUse) -> DiskUse:
+    def candidates(self, use):
         return use
 
-    def is_due(self, file: DatabaseFile | None) -> bool:
+    def is_due(self, file):
         return file is not None
 
-    async def run(self, file: DatabaseFile) -> None:
+    async def run(self, file):
         self.number += 1
         self.unused = 0
         self.bench.use = DiskUse(file.active, file.active, 16 * GB, self.bench.free)
@@ -83,17 +77,17 @@ class Keeping:
 
     free = 10 * GB
 
-    def __init__(self, local: LocalStore, ages: range, options: Retention) -> None:
+    def __init__(self, local, ages, options):
         self.clock = ManualClock(NIGHT)
         self.local = local
         self.days = Days(ages, NIGHT)
         self.use = DiskUse(GB, GB // 2, 16 * GB, self.free)
         self.compaction = Compactions(self)
-        self.stored: list[Shortage] = []
-        self.events: list[tuple[str, str]] = []
+        self.stored = []
+        self.events = []
         self.restart(options)
 
-    def restart(self, options: Retention) -> None:
+    def restart(self, options):
         self.prepared = asyncio.Event()
         self.prepared.set()
         self.keeper = RetentionKeeper(
@@ -101,17 +95,17 @@ class Keeping:
             self.local,
             options,
             prepared=self.prepared,
-            retirements=lambda _: [self.days],  # type: ignore[list-item, return-value]
-            compaction=self.compaction,  # type: ignore[arg-type]
+            retirements=lambda _: [self.days],
+            compaction=self.compaction,
             measure=self.measure,
             store_less=self.stored.append,
             record=lambda kind, text: self.events.append((kind, text)),
         )
 
-    async def measure(self) -> DiskUse:
+    async def measure(self):
         return self.use
 
-    def size(self, *, unused: int = 0, used: int = 0) -> None:
+    def size(self, *, unused=0, used=0):
         """The size of the one file, and what of it is unused."""
         size = used or self.use.used
         active = size - unused
@@ -119,10 +113,10 @@ class Keeping:
         self.use = DiskUse(size, active, 16 * GB, self.free, (file,))
 
     @property
-    def ages(self) -> list[int]:
+    def ages(self):
         return [int(NIGHT // DAY_S - day // DAY_S) for day in self.days.days]
 
-    def problems(self) -> list[str]:
+    def problems(self):
         return [problem["text"] for problem in self.keeper.node.details()["problems"]]
 
 
@@ -132,7 +126,7 @@ def _in_utc(monkeypatch):
 
 
 @asynccontextmanager
-async def keeping(tmp_path: Any, ages: range = range(0), **options: Any) -> AsyncIterator[Keeping]:
+async def keeping(tmp_path, ages=range(0), **options):
     local = await LocalStore.open(tmp_path / "growd.sqlite3")
     try:
         yield Keeping(local, ages, Retention(**options))
@@ -169,7 +163,7 @@ async def test_keep_days_0_keeps_all(tmp_path):
         assert len(it.days.days) == 100
 
 
-async def started(it: Keeping) -> None:
+async def started(it):
     """Let the first seven days pass, without a look at their end."""
     before, it.days.days = it.days.days, []
     await it.keeper.look()
@@ -233,7 +227,7 @@ async def test_the_first_day_that_is_deleted_ends_a_fault(tmp_path):
         it.days.fault = CouchUnavailableError("no answer")
         await it.keeper.look()
         it.days.fault = None
-        shown: list[list[str]] = []
+        shown = []
         it.days.before = lambda: shown.append(it.problems())
         await it.keeper.look()
         assert shown == [["retention does not work: no answer"], *[[]] * 4]

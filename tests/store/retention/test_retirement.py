@@ -1,26 +1,20 @@
 """Points are deleted a day at a time, once they are rolled up; everything else stays."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from growd.runtime.pauses import Pace
 from growd.store.retention.far_end import UnconfirmedError
 from support.retention import HOUR, a_day, check_day, documents, retire_all, retirements, tombstones
-from support.rollups import DAY, DELAY_S, START, RollupBench, make_databases, measured, rollup_bench
+from support.rollups import DAY, DELAY_S, START, make_databases, measured, rollup_bench
 from support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 NOW = START + 10 * DAY
 
 
 @pytest.fixture
-async def bench(database_server) -> AsyncIterator[RollupBench]:
+async def bench(database_server):
     async with rollup_bench(database_server) as bench:
         bench.now = NOW
         yield bench
@@ -155,14 +149,14 @@ async def test_rollups_that_began_again_within_a_day_are_sealed_before_its_point
     [points, _] = retirements(bench, is_embedded=database_server.is_embedded)
     confirm = points._far_end.confirm
 
-    async def replaced(*arguments: Any) -> None:
+    async def replaced(*arguments):
         if points._sealed_until:
             points._far_end.confirm = confirm
             await bench.couch.delete(bench.names.rollups)
             await make_databases(bench.couch, bench.names)
             replaced_after.append(await documents(bench, bench.names.points))
 
-    replaced_after: list[Any] = []
+    replaced_after = []
     points._far_end.confirm = replaced
     await points.retire(START)
     await bench.catch_up()

@@ -1,11 +1,8 @@
 """A retirement that ends at any request: the next one deletes the rest, and each point counts once."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
@@ -13,20 +10,16 @@ import pytest
 from growd.store.bootstrap import Databases, bootstrap
 from growd.store.couch import Couch
 from support.couch_client import FILES
-from support.database import EmbeddedProcess, embedded_server
+from support.database import embedded_server
 from support.retention import a_day, check_day, documents, retire_all, retirements, tombstones
 from support.rollups import DAY, START, Killed, KilledCouch, RollupBench, measured, rollup_bench
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 FIRST = 30  # days after `START`
 pytestmark = [pytest.mark.kill, pytest.mark.timeout(1_200)]
 
 
 @pytest.fixture
-async def bench(database_server) -> AsyncIterator[RollupBench]:
+async def bench(database_server):
     async with rollup_bench(database_server) as bench:
         yield bench
 
@@ -34,14 +27,12 @@ async def bench(database_server) -> AsyncIterator[RollupBench]:
 class Lives:
     """Retirements of one day after the other, each with a kill."""
 
-    def __init__(self, bench: RollupBench, *, is_embedded: bool) -> None:
+    def __init__(self, bench, *, is_embedded):
         self.bench = bench
         self.is_embedded = is_embedded
         self.number = 0
 
-    async def day_with_kill(
-        self, at: int, *, is_sent: bool, late: bool = False, restarts: bool = True
-    ) -> int:
+    async def day_with_kill(self, at, *, is_sent, late=False, restarts=True):
         """Retire a new day with a kill at a request, then again without; how many requests the first made.
 
         Without `restarts` the same objects go on, as after a request without an answer.
@@ -65,7 +56,7 @@ class Lives:
         check_day(await bench.rollups(), points, start)
         return len(couch.requests)
 
-    async def _finish(self) -> None:
+    async def _finish(self):
         bench = self.bench
         await retire_all(retirements(bench, is_embedded=self.is_embedded), bench.now)
         await bench.catch_up()
@@ -75,7 +66,7 @@ class Lives:
                 assert await tombstones(bench, database) == 0
 
 
-def rounds(daily: int, nightly: int):
+def rounds(daily, nightly):
     """Parametrises a test with two numbers, of which the larger one takes minutes."""
     return pytest.mark.parametrize(
         "number",
@@ -142,7 +133,7 @@ async def test_a_power_cut_of_the_embedded_database_loses_index_writes_only(tmp_
                 check_day(await bench.rollups(), points, START)
 
 
-async def _stored(folder: Path, points: list[dict[str, Any]]) -> Databases:
+async def _stored(folder, points):
     names = Databases.prefixed("cut-")
     with embedded_server(folder) as server:
         async with _bench_of(server, names) as bench:
@@ -155,7 +146,7 @@ async def _stored(folder: Path, points: list[dict[str, Any]]) -> Databases:
 
 
 @asynccontextmanager
-async def _bench_of(server: EmbeddedProcess, names: Databases) -> AsyncIterator[RollupBench]:
+async def _bench_of(server, names):
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
         bench = RollupBench(Couch(session, server.url, credentials=server.owner), names)
         bench.now = START + 3 * DAY

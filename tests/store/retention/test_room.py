@@ -1,10 +1,7 @@
 """Sizes and compactions of real databases."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -15,13 +12,7 @@ from growd.store.retention.sizes import DatabaseFile, DiskUse, disk_use
 from support.couch_client import FILES
 from support.database import embedded_server
 from support.retention import documents, retire_all, retirements
-from support.rollups import START, RollupBench, measured, rollup_bench
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from support.database import DatabaseServer
+from support.rollups import START, measured, rollup_bench
 
 pytestmark = pytest.mark.long
 
@@ -29,14 +20,14 @@ MANY = 2_000
 
 
 @pytest.fixture
-async def bench(database_server) -> AsyncIterator[RollupBench]:
+async def bench(database_server):
     async with rollup_bench(database_server) as bench:
         bench.now = START + 3 * DAY_S
         await store_many(bench)
         yield bench
 
 
-async def store_many(bench: RollupBench) -> None:
+async def store_many(bench):
     for first in range(0, MANY, 500):
         await bench.store(
             *(measured("air_temperature", n / 7, START + n * 40) for n in range(first, first + 500))
@@ -44,7 +35,7 @@ async def store_many(bench: RollupBench) -> None:
     await bench.couch.view(bench.names.points, "svc", "by_variable", reduce=False, limit=1)
 
 
-def as_configured(bench: RollupBench, server: DatabaseServer, data: Path) -> Database:
+def as_configured(bench, server, data):
     prefix = bench.names.points.removesuffix("environmental_data_point")
     return Database(
         files=FILES, data=data, design_name="svc", url=server.url, credentials=server.auth, prefix=prefix
@@ -77,7 +68,7 @@ async def test_a_compaction_of_the_embedded_database_gives_space_back(tmp_path):
     with embedded_server(tmp_path) as server:
         owner = f"http://{server.owner[0]}:{server.owner[1]}@{server.url.removeprefix('http://')}"
         named = _Server(owner)
-        async with rollup_bench(named) as bench:  # type: ignore[arg-type]
+        async with rollup_bench(named) as bench:
             bench.now = START + 3 * DAY_S
             await store_many(bench)
             await retire_all(retirements(bench, is_embedded=True, batch=500), bench.now)
@@ -102,7 +93,7 @@ class _Server:
     auth = None
     is_embedded = True
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url):
         self.url = url
 
 
@@ -111,24 +102,22 @@ class _Embedded:
 
     is_embedded = True
 
-    def __init__(self, bench: RollupBench, data: Path) -> None:
+    def __init__(self, bench, data):
         self.couch, self.names, self.folder = bench.couch, bench.names, data
 
-    async def __aenter__(self) -> Database:
-        return self  # type: ignore[return-value]
+    async def __aenter__(self):
+        return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *_):
         """Nothing is open."""
 
 
-def _size(folder: Path) -> int:
+def _size(folder):
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 async def test_a_file_whose_compaction_frees_nothing_is_left_until_it_grows():
-    compaction = Compaction(
-        cast("Database", SimpleNamespace(couch=_StuckCouch(), names=None, is_embedded=False))
-    )
+    compaction = Compaction(SimpleNamespace(couch=_StuckCouch(), names=None, is_embedded=False))
     file = DatabaseFile("points", "", 1_000, 400)
     use = DiskUse(1_000, 400, None, None, (file, DatabaseFile("events", "", 900, 100)))
     await compaction.run(file)
@@ -142,8 +131,8 @@ async def test_a_file_whose_compaction_frees_nothing_is_left_until_it_grows():
 class _StuckCouch:
     """A server whose compactions end without a result."""
 
-    async def compact(self, database: str, design: str) -> None:
+    async def compact(self, database, design):
         pass
 
-    async def info(self, database: str) -> dict[str, Any]:
+    async def info(self, database):
         return {"compact_running": False, "sizes": {"file": 1_000}}

@@ -1,9 +1,6 @@
 """Weeks of points within a small budget, on a real database."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,12 +15,7 @@ from growd.store.retention.sizes import disk_use
 from support.clock import ManualClock
 from support.couch_client import FILES
 from support.retention import documents, retirements
-from support.rollups import DAY, START, RollupBench, measured, rollup_bench
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.database import DatabaseServer
+from support.rollups import DAY, START, measured, rollup_bench
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 
@@ -44,10 +36,10 @@ async def test_points_and_rollups_never_exceed_the_budget(database_server, tmp_p
         await local.close()
 
 
-async def _live(bench: RollupBench, server: DatabaseServer, local: LocalStore, data: Path) -> None:
+async def _live(bench, server, local, data):
     prefix = bench.names.points.removesuffix("environmental_data_point")
     clock = ManualClock(START + 0.0)
-    stages: list[Shortage] = []
+    stages = []
     sizes = []
     async with Database(
         files=FILES, data=data, design_name="svc", url=server.url, credentials=server.auth, prefix=prefix
@@ -84,7 +76,7 @@ async def _live(bench: RollupBench, server: DatabaseServer, local: LocalStore, d
         assert counts == EACH_DAY * 7 * WEEKS
 
 
-async def _store_a_day(bench: RollupBench, start: int) -> None:
+async def _store_a_day(bench, start):
     step = DAY / EACH_DAY
     for first in range(0, EACH_DAY, 500):
         await bench.store(
