@@ -7,6 +7,7 @@ import pytest
 
 from growd.variables import VARIABLES
 from support.couch_client import install_design, reduces
+from support.rows import each
 
 LIST = "_design/svc/_list/csv"
 HEAD = b"timestamp,variable,value\r\n"
@@ -54,7 +55,7 @@ async def test_the_request_of_the_specification(couch, points):
     assert answer.body == HEAD + EARLY + EMPTY + LATE + BRIGHT
 
 
-@pytest.mark.parametrize(
+@each(
     ("view", "query", "rows"),
     [
         ("by_variable", {"group_level": 4, "startkey": LIGHT, "endkey": [*LIGHT, {}]}, BRIGHT),
@@ -124,7 +125,7 @@ async def test_each_variable_has_its_unit(couch, points):
     assert {f"unit-{name}": variable.unit for name, variable in VARIABLES.items()}.items() <= found.items()
 
 
-@pytest.mark.parametrize("cols", ["[1", "7", '"value"', "[]", "[1]", '{"a": 1}', ""])
+@each("cols", ["[1", "7", '"value"', "[]", "[1]", '{"a": 1}', ""])
 async def test_malformed_cols_is_a_bad_request(couch, points, cols):
     answer = await export(couch, points, group_level=4, cols=cols)
     assert answer.status == 400

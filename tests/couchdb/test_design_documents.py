@@ -8,6 +8,7 @@ from aiohttp.test_utils import TestServer
 
 from support.couch_client import client_of
 from support.database import embedded_server
+from support.rows import each
 
 ATTACK = {"views": {"run": {"map": "function (doc) { emit(isArray.constructor('return process')().pid); }"}}}
 OWN = {"views": {"all": {"map": "function (doc) { emit(doc._id); }"}}}
@@ -59,7 +60,7 @@ async def designs(client, database):
     return [row["id"] for row in (await client("GET", f"{database}/_design_docs")).json["rows"]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "path", "body", "headers"),
     [
         ("PUT", "/_design/x", ATTACK, {}),

@@ -4,6 +4,7 @@ import pytest
 
 from growd.store.points import PointMaker
 from support.couch_client import install_design, reduces
+from support.rows import each
 
 DESIGN = "_design/svc"
 MAKER = PointMaker("0123456789ab")
@@ -65,7 +66,7 @@ async def test_the_filter_passes_the_requested_variables(couch, events):
         assert {row["id"] for row in answer.json["results"]} == {EVENTS[number].id for number in expected}
 
 
-@pytest.mark.parametrize("category", ["measured", "desired", "", None, 7])
+@each("category", ["measured", "desired", "", None, 7])
 async def test_measured_and_desired_points_are_refused(couch, events, category):
     document = EVENTS[0].document() | {"_id": "new", "category": category}
     answer = await couch("PUT", f"{events}/new", document)

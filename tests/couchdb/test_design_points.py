@@ -7,6 +7,7 @@ import pytest
 from growd.store.encoding import point_from_json, point_to_json
 from growd.store.points import PointMaker
 from support.couch_client import FILES, install_design, reduces
+from support.rows import each
 
 FOLDER = "environmental_data_point"
 VIEW = "_design/svc/_view"
@@ -125,7 +126,7 @@ def test_all_vars_shares_the_index_of_by_variable():
     assert (views / "all_vars/map.js").read_bytes() == (views / "by_variable/map.js").read_bytes()
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "expected"),
     [
         ({}, {"co2-1", "co2-2", "lux-1", "lux-wanted", "other"}),
@@ -147,7 +148,7 @@ async def test_a_value_may_be_any_scalar(couch, points, value):
     assert answer.status == 201, answer.json
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "sentence"),
     [
         ({"environment": None}, "environment must be a non-empty string, not null"),
@@ -164,7 +165,7 @@ async def test_the_error_for_a_malformed_point_names_the_field(couch, points, ch
     assert (answer.status, answer.json) == (403, {"error": "forbidden", "reason": sentence})
 
 
-@pytest.mark.parametrize("field", ["environment", "variable", "is_desired", "value", "timestamp"])
+@each("field", ["environment", "variable", "is_desired", "value", "timestamp"])
 async def test_a_point_without_a_field_is_refused(couch, points, field):
     document = point("new", "x", 1)
     del document[field]

@@ -12,6 +12,7 @@ from support import recipe_strategies
 from support.couch_client import FILES, install_design
 from support.malformed_recipes import MALFORMED, SOUND, SPAN
 from support.recipe_strategies import mutated
+from support.rows import each
 
 SAMPLES = {file.stem: json.loads(file.read_text()) for file in sorted((FILES / "recipes").glob("*.json"))}
 FLEX, PHASED = SOUND[1], SOUND[3]
@@ -23,20 +24,20 @@ async def recipes(couch, database):
     return database
 
 
-@pytest.mark.parametrize("recipe", [*SOUND, FLEX | {"author": "x"}, {"format": "a later one", "anything": 1}])
+@each("recipe", [*SOUND, FLEX | {"author": "x"}, {"format": "a later one", "anything": 1}])
 async def test_valid_recipes_and_those_of_unknown_formats_are_stored(couch, recipes, recipe):
-    assert (await couch("PUT", f"{recipes}/r", recipe)).status == 201
+    assert (await couch("POST", recipes, recipe)).status == 201
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("recipe", "pointer"), MALFORMED)
+@each(("recipe", "pointer"), MALFORMED)
 async def test_the_error_for_a_malformed_recipe_names_the_place(couch, recipes, recipe, pointer):
     answer = await couch("PUT", f"{recipes}/r", recipe)
     assert (answer.status, answer.json["error"]) == (403, "forbidden")
     assert answer.json["reason"].startswith(f"{pointer}: expected ")
 
 
-@pytest.mark.parametrize(
+@each(
     ("recipe", "reason"),
     [
         ({}, "/format: expected the name of a recipe format; it is missing"),
@@ -115,7 +116,7 @@ async def test_design_documents_and_deletions_pass(couch, recipes):
     assert (await couch("DELETE", f"{recipes}/r", rev=rev)).status == 200
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@each("name", SAMPLES)
 async def test_the_sample_recipes_are_stored(couch, recipes, name):
     assert SAMPLES[name]["_id"] == name
     assert (await couch("PUT", f"{recipes}/{name}", SAMPLES[name])).status == 201

@@ -3,6 +3,7 @@
 import pytest
 
 from support.couch_client import install_design
+from support.rows import each
 
 OLD = {"environment": "environment_1", "recipe_id": "lettuce", "started": 5.0, "ended": None}
 NEW = OLD | {
@@ -25,7 +26,7 @@ async def test_the_records_of_an_old_and_of_this_growd_are_stored(couch, runs, d
     assert (await couch("PUT", f"{runs}/r", document)).status == 201
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "reason"),
     [
         ({"started": "5"}, 'started must be a number of UNIX seconds, not "5"'),

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from support.couch_client import client_of
+from support.rows import each
 from support.waiting import PATIENCE_S
 
 DESIGN = {
@@ -53,7 +54,7 @@ async def test_descending(node, feed):
     assert ids((await node("GET", feed, descending=True, limit=2)).json["results"]) == ["d3", "d2"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "body", "expected"),
     [
         ({"filter": "_selector"}, {"selector": {"n": {"$gt": 1}}}, ["d2", "d3"]),

@@ -12,6 +12,7 @@ import pytest
 from support.couch_client import client_of
 from support.database import embedded_server
 from support.raw_http import raw_client
+from support.rows import each
 
 TEXT = b"0123456789"
 
@@ -37,7 +38,7 @@ async def test_database_names_with_special_characters(node, name):
     assert name not in (await node("GET", "/_all_dbs")).json
 
 
-@pytest.mark.parametrize("name", ["Upper", "1st", "a.b", "..%2f..%2fetc", "a b", "%ff", "x" * 300])
+@each("name", ["Upper", "1st", "a.b", "..%2f..%2fetc", "a b", "%ff", "x" * 300])
 async def test_illegal_database_names_are_refused(node, name):
     answer = await node("PUT", "/" + name.replace(" ", "%20"))
     assert (answer.status, answer.json["error"]) == (400, "illegal_database_name")
@@ -100,7 +101,7 @@ async def test_a_document_is_json_with_any_content_type(node, store, kind):
     assert (await node("GET", f"{store}/doc")).json["a"] == 1
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b"5"])
+@each("body", [b"", b"[]", b"null", b"{", b"5"])
 async def test_a_malformed_document_is_refused(node, store, body):
     for method, path in (("PUT", f"{store}/doc"), ("POST", store)):
         assert (await node(method, path, body, headers={"Content-Type": "application/json"})).status == 400
@@ -258,7 +259,7 @@ async def test_an_attachment_that_couchdb_compressed_is_stored_as_it_was(node, s
     assert (await node("GET", f"{store}/doc")).json["_attachments"]["t"]["length"] == len(TEXT) * 100
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "reason"),
     [
         (b"", "does not end"),
@@ -276,7 +277,7 @@ async def test_an_attachment_that_couchdb_compressed_is_stored_as_it_was(node, s
         (related(b"\r\n" + b"[" * 5000), "nested"),
     ],
 )
-@pytest.mark.parametrize("method", ["PUT", "POST"])
+@each("method", ["PUT", "POST"])
 async def test_a_malformed_multipart_body_is_refused(node, store, method, body, reason):
     answer = await node(method, f"{store}/doc", body, headers=RELATED)
     assert answer.status == 400
@@ -299,8 +300,8 @@ async def test_members_of_a_document_are_its_own(node, store, new_edits):
     assert [row["id"] for row in rows] == ["b"]
 
 
-@pytest.mark.parametrize(("method", "id_"), [("PUT", "/doc"), ("PUT", "/_local/doc"), ("POST", "")])
-@pytest.mark.parametrize("body", [b'{"__proto__": {"a": 1}}', b'{"deep": [{"__proto__": 1}]}'])
+@each(("method", "id_"), [("PUT", "/doc"), ("PUT", "/_local/doc"), ("POST", "")])
+@each("body", [b'{"__proto__": {"a": 1}}', b'{"deep": [{"__proto__": 1}]}'])
 async def test_a_single_document_with_a_member_proto_is_refused(node, store, method, id_, body):
     answer = await node(method, store + id_, body, headers={"Content-Type": "application/json"})
     assert (answer.status, answer.json["error"]) == (400, "doc_validation")
@@ -318,7 +319,7 @@ async def test_the_reserved_part_of_a_path_may_be_encoded(node, store):
     assert [row["id"] for row in rows] == ["_design/x"]
 
 
-@pytest.mark.parametrize("id_", ["_design", "_design/", "_local", "_designs", "_x"])
+@each("id_", ["_design", "_design/", "_local", "_designs", "_x"])
 async def test_other_ids_do_not_begin_with_an_underscore(node, store, id_):
     assert (await node("PUT", f"{store}/{quote(id_).replace('_', '%5F')}", {})).status >= 400
     assert (await node("POST", store, {"_id": id_})).status == 400
@@ -450,12 +451,18 @@ SLOW = [
 ]
 
 
-@pytest.mark.parametrize("slow", SLOW)
-@pytest.mark.parametrize("path", ["_find", "_explain", "_changes?filter=_selector", "_replicate"])
-async def test_a_regular_expression_without_linear_time_is_refused(node, store, path, slow):
+@pytest.fixture
+async def long(node, store):
+    """A database with a text on which a regular expression may take for ever."""
     await put(node, f"{store}/long", {"text": "a" * 60 + "!"})
-    target = f"/{path}" if path == "_replicate" else f"{store}/{path}"
-    ends = {"source": store.strip("/"), "target": "none"} if path == "_replicate" else {}
+    return store
+
+
+@each("slow", SLOW)
+@each("path", ["_find", "_explain", "_changes?filter=_selector", "_replicate"])
+async def test_a_regular_expression_without_linear_time_is_refused(node, long, path, slow):
+    target = f"/{path}" if path == "_replicate" else f"{long}/{path}"
+    ends = {"source": long.strip("/"), "target": "none"} if path == "_replicate" else {}
     selector = {"$or": [{"text": 1}, {"$not": {"text": {"$regex": slow}}}]}
     answer = await node("POST", target, {"selector": selector, **ends})
     assert (answer.status, answer.json["error"]) == (400, "bad_request")
@@ -464,10 +471,9 @@ async def test_a_regular_expression_without_linear_time_is_refused(node, store, 
     )
 
 
-@pytest.mark.parametrize("pattern", ["^a{16}", r"a+!$", r"[(?=]|\(\?=|a!", "^(?:a|aa)+!"])
-async def test_other_regular_expressions_find(node, store, pattern):
-    await put(node, f"{store}/long", {"text": "a" * 60 + "!"})
-    found = await node("POST", f"{store}/_find", {"selector": {"text": {"$regex": pattern}}})
+@each("pattern", ["^a{16}", r"a+!$", r"[(?=]|\(\?=|a!", "^(?:a|aa)+!"])
+async def test_other_regular_expressions_find(node, long, pattern):
+    found = await node("POST", f"{long}/_find", {"selector": {"text": {"$regex": pattern}}})
     assert [doc["_id"] for doc in found.json["docs"]] == ["long"]
 
 
@@ -509,7 +515,7 @@ async def numbers(node, store):
     return store
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "rows"),
     [
         ("n?reduce=false&limit=2", [{"id": "d0", "key": 0, "value": 0}, {"id": "d1", "key": 1, "value": 1}]),
@@ -547,7 +553,7 @@ async def test_a_list_function_sets_status_and_headers(node, numbers):
     assert answer.headers["Content-Length"] == "3"
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "status"),
     [
         ("_design/d/_view/none", 404),
@@ -649,7 +655,7 @@ async def test_no_malformed_body_ends_the_server_or_answers_500(own_server):
     assert "uncaught error" not in own_server.log.read_text()
 
 
-@pytest.mark.parametrize("path", ["/_utils", "/_config", "/_node/_local", "/_users", "/db/_temp_view"])
+@each("path", ["/_utils", "/_config", "/_node/_local", "/_users", "/db/_temp_view"])
 async def test_endpoints_of_express_pouchdb_are_switched_off(node, path):
     assert (await node("GET", path)).status == 404
     assert (await node("PUT", path, {})).status in {400, 404}

@@ -15,6 +15,7 @@ from aiohttp.test_utils import TestServer
 from support.couch_client import client_of
 from support.database import start_node
 from support.ports import held_port
+from support.rows import each
 from support.stand_in import StandIn
 from support.tls_door import CA_FILE, door_to, tls_door_to
 
@@ -201,7 +202,7 @@ async def test_missing_databases_are_named(node, numbers, copy):
     assert (await node("GET", copy)).status == 404
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         [],
@@ -282,9 +283,7 @@ def end(server, path, way):
     return {"url": server.url + path, "headers": {"Authorization": login}}
 
 
-@pytest.mark.parametrize(
-    "name", ["_replicator", "http://127.0.0.1:1/_replicator", "http://far/%5Freplicator//"]
-)
+@each("name", ["_replicator", "http://127.0.0.1:1/_replicator", "http://far/%5Freplicator//"])
 async def test_documents_that_hold_passwords_are_not_copied(node, name):
     for ends in (job(name, "copy"), job("copy", {"url": name})):
         answer = await node("POST", "/_replicate", ends)

@@ -4,6 +4,8 @@ from urllib.parse import quote
 
 import pytest
 
+from support.rows import each
+
 DESIGN = {
     "views": {
         "sums": {"map": "function (doc) { emit(doc.n, doc.n); }", "reduce": "_sum"},
@@ -22,6 +24,19 @@ async def filled(couch, database):
     assert (await couch("PUT", f"{database}/_design/e", {})).status == 201
     body = {"docs": DOCS, "new_edits": False}
     assert (await couch("POST", f"{database}/_bulk_docs", body)).status == 201
+    return database
+
+
+@pytest.fixture
+async def designed(node, store):
+    assert (await node("PUT", f"{store}/_design/d", DESIGN)).status == 201
+    return store
+
+
+@pytest.fixture
+async def same_key(couch, database):
+    assert (await couch("PUT", f"{database}/_design/d", DESIGN)).status == 201
+    await couch("POST", f"{database}/_bulk_docs", {"docs": SAME_KEY})
     return database
 
 
@@ -55,15 +70,15 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("path", REFUSED)
+@each("path", REFUSED)
 async def test_an_invalid_query_is_refused(couch, filled, path):
     answer = await couch("GET", f"{filled}/{quote(path, safe='?&=/')}")
     assert answer.status == 400
     assert answer.json["error"] in {"query_parse_error", "bad_request"}
 
 
-@pytest.mark.parametrize("path", [ALL, SUMS])
-@pytest.mark.parametrize(
+@each("path", [ALL, SUMS])
+@each(
     "body",
     [{"limit": "x"}, {"limit": -1}, {"limit": "2"}, {"limit": None}, {"descending": "yes"}, {"keys": 5}],
 )
@@ -73,7 +88,7 @@ async def test_a_query_in_a_body_is_checked_too(couch, filled, path, body):
     assert several.status == 400
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "expected"),
     [
         (f"{ALL}?limit=2&skip=1", ["_design/e", "a"]),
@@ -103,7 +118,7 @@ async def test_design_documents_with_their_content(couch, filled):
     assert answer["rows"][0]["doc"]["views"] == DESIGN["views"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "queries", "expected"),
     [
         (ALL, [{"keys": ["a", "none"]}, {"limit": 1, "skip": 2}], [["a", "not_found"], ["a"]]),
@@ -118,7 +133,7 @@ async def test_several_queries_in_one_request(couch, filled, path, queries, expe
     assert [ids(result["rows"]) for result in answer.json["results"]] == expected
 
 
-@pytest.mark.parametrize("body", [{}, {"queries": 5}])
+@each("body", [{}, {"queries": 5}])
 async def test_malformed_queries_are_refused(couch, filled, body):
     for path in (ALL, SUMS):
         assert (await couch("POST", f"{filled}/{path}/queries", body)).status == 400
@@ -168,7 +183,7 @@ async def test_missing_revisions(couch, filled):
         assert (await couch("POST", f"{filled}/{path}", [])).status == 400
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "path"),
     [
         ("GET", f"{ALL}/queries"),
@@ -194,7 +209,7 @@ async def test_settings_can_be_read(couch, database):
     assert isinstance((await couch("GET", f"{database}/_security")).json, dict)
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "path"),
     [
         ("PUT", "_revs_limit"),
@@ -212,9 +227,8 @@ async def test_settings_can_be_read(couch, database):
         ("GET", f"{SUMS}?startkey=1&endkey_docid=a"),
     ],
 )
-async def test_the_embedded_server_names_what_it_does_not_have(node, store, method, path):
-    await node("PUT", f"{store}/_design/d", DESIGN)
-    answer = await node(method, f"{store}/{path}", None if method == "GET" else {})
+async def test_the_embedded_server_names_what_it_does_not_have(node, designed, method, path):
+    answer = await node(method, f"{designed}/{path}", None if method == "GET" else {})
     assert (answer.status, answer.json["error"]) == (501, "not_implemented")
     assert "the embedded server" in answer.json["reason"]
 
@@ -222,7 +236,7 @@ async def test_the_embedded_server_names_what_it_does_not_have(node, store, meth
 SAME_KEY = [{"_id": name, "n": n} for name, n in (("a", 1), ("b", 2), ("c", 2), ("d", 2), ("e", 3))]
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "found"),
     [
         ("startkey=2&startkey_docid=c", ["c", "d", "e"]),
@@ -235,11 +249,9 @@ SAME_KEY = [{"_id": name, "n": n} for name, n in (("a", 1), ("b", 2), ("c", 2), 
         ("startkey_docid=c", ["a", "b", "c", "d", "e"]),
     ],
 )
-@pytest.mark.parametrize("view", [PLAIN, f"{SUMS}?reduce=false"])
-async def test_a_view_starts_at_a_document_id(couch, database, view, query, found):
-    await couch("PUT", f"{database}/_design/d", DESIGN)
-    await couch("POST", f"{database}/_bulk_docs", {"docs": SAME_KEY})
-    answer = await couch("GET", f"{database}/{view}{'&' if '?' in view else '?'}{query}")
+@each("view", [PLAIN, f"{SUMS}?reduce=false"])
+async def test_a_view_starts_at_a_document_id(couch, same_key, view, query, found):
+    answer = await couch("GET", f"{same_key}/{view}{'&' if '?' in view else '?'}{query}")
     assert ids(answer.json["rows"]) == found
 
 

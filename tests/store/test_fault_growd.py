@@ -1,7 +1,6 @@
 """The whole growd with a faulty line to the database, and killed: acknowledged recipes are stored once."""
 
 import asyncio
-import secrets
 import signal
 from collections import Counter
 from urllib.parse import quote
@@ -9,9 +8,7 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
-from growd.store.bootstrap import Databases
 from support import fault_proxy
-from support.couch_client import client_of
 from support.fault_proxy import FaultProxy
 from support.program import PATIENCE_S, started
 
@@ -23,21 +20,12 @@ pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.fixture
-async def client(database_server):
-    async with client_of(database_server.url, database_server.auth) as client:
-        yield client
-
-
-@pytest.fixture
-async def prefix(client):
-    """Databases with names that no other test uses, with the recipes."""
-    prefix = f"faults_{secrets.token_hex(6)}_"
+async def prefix(client, names):
+    """That of databases of this test, with the recipes."""
     documents = [{"_id": name, "format": "simple", "operations": OPERATIONS} for name in RECIPES]
-    await client("PUT", f"/{prefix}recipes")
-    assert (await client("POST", f"/{prefix}recipes/_bulk_docs", {"docs": documents})).status == 201
-    yield prefix
-    for name in Databases.prefixed(prefix).names_by_folder().values():
-        await client("DELETE", f"/{name}")
+    await client("PUT", f"/{names.recipes}")
+    assert (await client("POST", f"/{names.recipes}/_bulk_docs", {"docs": documents})).status == 201
+    return names.recipes.removesuffix("recipes")
 
 
 class Grower:

@@ -4,7 +4,6 @@ Acknowledged points are stored once and in order, and failures are shown.
 """
 
 import asyncio
-import secrets
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -12,14 +11,13 @@ import pytest
 
 from growd.runtime.clock import RealClock
 from growd.runtime.pauses import Pauses
-from growd.store.bootstrap import Databases, bootstrap, read_design, supports_last
+from growd.store.bootstrap import bootstrap, read_design, supports_last
 from growd.store.couch import Couch
 from growd.store.database import Database
 from growd.store.errors import CouchUnavailableError
 from growd.store.points import PointMaker
 from growd.store.shipper import Shipper
 from support import fault_proxy
-from support.couch_client import client_of
 from support.fault_proxy import FaultProxy
 from support.ledger import Ledger
 from support.outbox import opened_at
@@ -107,22 +105,6 @@ class Store:
         assert self.untold == []
 
 
-@pytest.fixture
-async def client(database_server):
-    async with client_of(database_server.url, database_server.auth) as client:
-        yield client
-
-
-@pytest.fixture
-async def names(client):
-    """Names that no other test uses; their databases are deleted at the end."""
-    prefix = f"faults_{secrets.token_hex(6)}"
-    names = Databases.prefixed(f"{prefix}_")
-    yield names
-    for name in names.names_by_folder().values():
-        await client("DELETE", f"/{name}")
-
-
 @asynccontextmanager
 async def store(folder, server, names, faults, **options):
     async with (
@@ -135,18 +117,12 @@ async def store(folder, server, names, faults, **options):
         yield Store(outbox, proxy, couch, names)
 
 
-async def make_with_one_shard(client, database):
-    """Only a database with one shard has an order of all documents."""
-    assert (await client("PUT", f"/{database}", q=1)).status in {201, 202}
-
-
 @pytest.mark.fuzz
 async def test_any_fault_of_the_line_loses_and_doubles_nothing(
-    tmp_path, database_server, client, names, caplog
+    tmp_path, database_server, client, ordered, caplog
 ):
-    await make_with_one_shard(client, names.points)
     faults = [*OFTEN * 3, *fault_proxy.REFUSALS * 3, *fault_proxy.DELAYS]
-    async with store(tmp_path, database_server, names, faults, seed=3) as rig:
+    async with store(tmp_path, database_server, ordered, faults, seed=3) as rig:
         async with in_tasks(rig.outbox, rig.shipper):
             await rig.write_through_faults(REQUESTS)
             assert {fault.__name__ for fault in faults} <= rig.proxy.seen.keys()
@@ -184,17 +160,16 @@ async def test_a_setup_interrupted_by_a_faulty_line_is_completed(tmp_path, datab
         assert expected.items() <= (await client("GET", f"/{name}/_design/svc")).json.items()
 
 
-async def test_endless_answers_500_lose_nothing(tmp_path, database_server, client, names):
+async def test_endless_answers_500_lose_nothing(tmp_path, database_server, client, ordered):
     """If a server answers 500 for one document and stores others, that document is suspect."""
-    await make_with_one_shard(client, names.points)
     faults = fault_proxy.status("500 Internal Server Error")
-    async with store(tmp_path, database_server, names, faults, seed=11, share=0.75) as rig:
+    async with store(tmp_path, database_server, ordered, faults, seed=11, share=0.75) as rig:
         async with in_tasks(rig.outbox, rig.shipper):
             await rig.write_through_faults(REQUESTS)
         await rig.ship_all()
         await rig.outbox.retry_rejected()
         assert not await rig.shipper.drain(fault_proxy.PATIENCE_S)
-        answer = await client("GET", f"/{names.points}/_all_docs")
+        answer = await client("GET", f"/{ordered.points}/_all_docs")
         assert rig.ledger.acknowledged == {row["id"] for row in answer.json["rows"]}
 
 

@@ -6,14 +6,11 @@ has it; what must be true afterwards does not.
 
 import dataclasses
 import random
-import secrets
 import shutil
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from growd.store.bootstrap import Databases
 from support.couch_client import client_of
 from support.database import embedded_server
 from support.lives import Job, lives
@@ -36,31 +33,13 @@ async def check(stored, client, database):
     stored.ledger.check(answer.json["results"])
 
 
-@asynccontextmanager
-async def own_databases(client):
-    """Names that no other test uses. The database of points has one shard, and thus an order."""
-    prefix = f"kill_{secrets.token_hex(6)}"
-    names = tuple(Databases.prefixed(f"{prefix}_").names_by_folder().values())
-    answer = await client("PUT", f"/{names[0]}", q=1)
-    assert answer.status in {201, 202}
-    try:
-        yield names
-    finally:
-        for name in names:
-            await client("DELETE", f"/{name}")
-
-
 @pytest.mark.kill
 @rounds(20, 200)
 async def test_the_store_killed_at_any_moment_loses_nothing_and_stores_nothing_twice(
-    tmp_path, database_server, number
+    tmp_path, database_server, client, ordered, number
 ):
-    moments = random.Random(SEED)
-    async with (
-        client_of(database_server.url, database_server.auth) as client,
-        own_databases(client) as names,
-        lives() as stores,
-    ):
+    moments, names = random.Random(SEED), tuple(ordered.names_by_folder().values())
+    async with lives() as stores:
         job = Job(str(tmp_path), names, database_server.url, database_server.auth)
         for _ in range(number):
             is_clean = moments.random() < 0.05
