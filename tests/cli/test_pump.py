@@ -7,6 +7,7 @@ import pytest
 
 from growd.control.pump_calibration import PLAN
 from support.program import started
+from support.rows import each
 from support.terminal import typed
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
@@ -44,6 +45,12 @@ async def posted(program, service, **given):
         return answer.status, (await answer.json()).get("message", "")
 
 
+@pytest.fixture
+async def growd(tmp_path):
+    async with started(tmp_path / "data", *arguments(tmp_path)) as program:
+        yield program
+
+
 async def weaken(program):
     fault = {"kind": "weak", "device": "ph_down", "amount": 0.8}
     assert (await posted(program, "simulator/inject_fault", **fault))[0] == 200
@@ -70,17 +77,12 @@ async def test_a_person_is_guided_through_a_calibration_which_outlasts_a_kill(tm
         assert float(lines[1].split()[2]) == pytest.approx(after["ml_min"], rel=1e-4)
 
 
-@pytest.mark.parametrize("answers", ["n\n\nq\n", "n\n\n", f"n\n{STEPS}n\n"])
-async def test_a_person_who_ends_it_changes_nothing(tmp_path, answers):
-    async with started(tmp_path / "data", *arguments(tmp_path)) as program:
-        printed = await pump(program, "calibrate", "acid", answers=answers)
-        assert printed.status == 1, printed.out
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"{program.api}/node/environment_1/pump_calibration") as answer,
-        ):
-            assert (await answer.json())["session"] is None
-        assert (await listed(program))["ml_min"] == 30
+@each("answers", ["n\n\nq\n", "n\n\n", f"n\n{STEPS}n\n"])
+async def test_a_person_who_ends_it_changes_nothing(growd, answers):
+    printed = await pump(growd, "calibrate", "acid", answers=answers)
+    assert printed.status == 1, printed.out
+    assert (await growd.ask("GET", "node/environment_1/pump_calibration"))["session"] is None
+    assert (await listed(growd))["ml_min"] == 30
 
 
 async def test_a_volume_can_be_typed_with_a_comma_and_a_dose_given_again(tmp_path):

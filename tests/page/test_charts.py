@@ -269,8 +269,9 @@ async def test_without_an_answer_the_chart_says_so_and_nothing_moves(shared, bro
         assert await page.evaluate("window.shift") < 0.1
 
 
-async def test_years(growd, browser):
-    async with opened(browser, view(growd, "charts?range=day"), viewport=DESK) as tab:
+@pytest.mark.browser
+async def test_years(shared, browser):
+    async with opened(browser, view(shared, "charts?range=day"), viewport=DESK) as tab:
         page = tab.page
         await drawn(page)
         await expect(moment(page)).not_to_have_text(re.compile(r"\d{4}"))
@@ -297,14 +298,15 @@ async def test_the_run_of_a_recipe_and_what_happened_in_it(growd, browser):
         await expect(chip(page, "CO₂")).to_contain_text("→ 400")
 
 
-async def test_both_kinds_of_csv(growd, browser):
-    async with opened(browser, view(growd, "charts?range=hour&variables=air_temperature")) as tab:
+@pytest.mark.browser
+async def test_both_kinds_of_csv(shared, browser):
+    async with opened(browser, view(shared, "charts?range=hour&variables=air_temperature")) as tab:
         page = tab.page
         await drawn(page)
         rows = await until_found(lambda: shown_rows(page), LookupError)
         assert rows[0][:3] == ["time", "air_temperature mean", "air_temperature min"]
         assert re.fullmatch(r"[\d-]+T[\d:.]+Z", rows[-1][0])
-        await stored_points(growd)
+        await stored_points(shared)
         async with page.expect_download() as stored:
             await page.get_by_role("link", name="CSV: all stored points").click()
         lines = (await (await stored.value).path()).read_text().splitlines()
@@ -312,15 +314,16 @@ async def test_both_kinds_of_csv(growd, browser):
         assert lines[0] == "time,category,variable,value,unit,is_manual,by"
 
 
-async def test_without_the_history_live_values_are_drawn_and_the_reason_is_shown(growd, browser):
+@pytest.mark.browser
+async def test_without_the_history_live_values_are_drawn_and_the_reason_is_shown(shared, browser):
     async def away(route):
         body = {"ERROR": "the database is not reachable", "error": "database_unavailable", "reason": ""}
         await route.fulfill(status=503, json=body)
 
-    async with opened(browser, f"{growd.address}/_svc/") as tab:
+    async with opened(browser, f"{shared.address}/_svc/") as tab:
         page = tab.page
         await page.route("**/history/**", away)
-        await page.goto(view(growd, "charts?range=hour&variables=air_temperature"))
+        await page.goto(view(shared, "charts?range=hour&variables=air_temperature"))
         await expect(page.get_by_text("the database is not reachable")).to_be_visible()
         await expect(chip(page, "Air temperature")).to_have_text(re.compile(r"\d °C"))
 

@@ -3,12 +3,12 @@
 import json
 import re
 
-import pytest
 from playwright.async_api import expect
 
-from support.browser import needs_browser, opened
+from support.browser import opened
+from support.page import in_browser
 
-pytestmark = [needs_browser, pytest.mark.timeout(180)]
+pytestmark = in_browser
 
 
 def view(growd, name):
@@ -36,7 +36,7 @@ async def test_a_fault_is_injected_seen_at_its_device_and_cleared(growd, browser
         await expect(page.get_by_label("Amount (counts)")).to_be_visible()
 
 
-async def test_the_life_of_a_relay_that_is_left_is_shown(growd, browser):
+async def test_the_life_of_a_relay_that_is_left_is_shown(shared, browser):
     async def worn(route):
         answer = await route.fetch()
         body = await answer.json()
@@ -45,7 +45,7 @@ async def test_the_life_of_a_relay_that_is_left_is_shown(growd, browser):
                 each |= {"cycles": 25_000, "life_left": 0.75, "days_left": 75.0}
         await route.fulfill(response=answer, json=body)
 
-    async with opened(browser, view(growd, "devices")) as tab:
+    async with opened(browser, view(shared, "devices")) as tab:
         page = tab.page
         await card(page, "valve").locator("summary").click()
         await expect(card(page, "valve")).to_contain_text("100 % of 100,000 starts left")
@@ -102,8 +102,8 @@ async def test_a_sensor_is_calibrated_when_growd_says_that_the_air_is_steady(gro
         await page.unroute_all(behavior="ignoreErrors")
 
 
-async def test_the_exports_are_links_that_work(growd, browser):
-    async with opened(browser, view(growd, "data")) as tab:
+async def test_the_exports_are_links_that_work(shared, browser):
+    async with opened(browser, view(shared, "data")) as tab:
         page = tab.page
         await expect(page.get_by_role("heading", name="Database")).to_be_visible()
         link = page.get_by_role("link", name="CSV Air temperature: Measured")
@@ -116,7 +116,7 @@ async def test_the_exports_are_links_that_work(growd, browser):
         assert "demo_day" in {row["id"] for row in (await answer.json())["rows"]}
 
 
-async def test_a_full_or_failing_store_is_shown_with_what_helps(growd, browser):
+async def test_a_full_or_failing_store_is_shown_with_what_helps(shared, browser):
     async def failing(route):
         answer = await route.fetch()
         body = await answer.json()
@@ -131,11 +131,11 @@ async def test_a_full_or_failing_store_is_shown_with_what_helps(growd, browser):
         results = [{**rejected, "rejected_at": 1e9}]
         await route.fulfill(body=json.dumps({"success": True, "message": "", "results": results}))
 
-    async with opened(browser, growd.address) as tab:
+    async with opened(browser, shared.address) as tab:
         page = tab.page
         await page.route("**/node/status", failing)
         await page.route("**/service/store/rejected", listed)
-        await page.goto(view(growd, "data"))
+        await page.goto(view(shared, "data"))
         await expect(page.get_by_text("12,345")).to_be_visible()
         await expect(page.locator("main").get_by_text("Connection refused")).to_be_visible()
         await expect(page.locator("main").get_by_text("it does not answer")).to_be_visible()
@@ -144,13 +144,13 @@ async def test_a_full_or_failing_store_is_shown_with_what_helps(growd, browser):
         await page.unroute_all(behavior="ignoreErrors")
 
 
-async def test_a_reader_sees_devices_and_data_without_buttons(growd, browser):
-    async with opened(browser, growd.address) as tab:
+async def test_a_reader_sees_devices_and_data_without_buttons(shared, browser):
+    async with opened(browser, shared.address) as tab:
         page = tab.page
         reader = json.dumps({"access": "couchdb", "user": "eva", "role": "reader"})
         await page.route("**/0.0.1/session", lambda route: route.fulfill(body=reader))
         for name in ("devices", "data"):
-            await page.goto(view(growd, name))
+            await page.goto(view(shared, name))
             await page.reload()
             await expect(page.get_by_role("link", name="Devices")).to_be_visible()
             if name == "devices":

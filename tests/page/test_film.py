@@ -23,9 +23,10 @@ width = 640
 FEW = 3
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def seeing(tmp_path):
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def seeing(tmp_path_factory):
     """A growd whose camera has taken a few photos."""
+    tmp_path = tmp_path_factory.mktemp("growd")
     config = tmp_path / "growd.toml"
     config.write_text(profile_path("sim").read_text(encoding="utf-8") + CAMERA, encoding="utf-8")
     async with started(tmp_path / "data", "--config", str(config), "--speed", "30") as program:

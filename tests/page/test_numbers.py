@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from support.browser import needs_browser, opened
-from support.page import module
+from support.browser import opened
+from support.page import in_browser, module
 
-pytestmark = [needs_browser, pytest.mark.timeout(180)]
+pytestmark = in_browser
 
 
 async def computed(page, name, function, *arguments):
@@ -28,8 +28,8 @@ async def computed(page, name, function, *arguments):
         ("de-CH", {"1\u2019000": 1000, "1'000.5": 1000.5}),
     ],
 )
-async def test_a_number_is_read_as_the_locale_writes_it(growd, browser, locale, typed):
-    async with opened(browser, f"{growd.address}/_svc/", locale=locale) as tab:
+async def test_a_number_is_read_as_the_locale_writes_it(shared, browser, locale, typed):
+    async with opened(browser, f"{shared.address}/_svc/", locale=locale) as tab:
         assert await computed(tab.page, "lib/format.js", "parseNumber", *typed) == [*typed.values()]
         wrong = await computed(
             tab.page, "lib/format.js", "parseNumber", "", "abc", "1.2.3", "5 lx", "1e5", "--1"
@@ -37,13 +37,13 @@ async def test_a_number_is_read_as_the_locale_writes_it(growd, browser, locale, 
         assert all(math.isnan(value) for value in wrong)
 
 
-async def test_a_trend_is_the_rate_of_the_last_minute_and_only_beyond_the_noise(growd, browser):
+async def test_a_trend_is_the_rate_of_the_last_minute_and_only_beyond_the_noise(shared, browser):
     rising = [[5 * i, 20 + 0.1 * i] for i in range(20)]
     noisy = [[5 * i, 20 + 0.1 * (-1) ** i] for i in range(20)]
     turned = [[5 * i, 20 + 0.1 * min(i, 26 - i)] for i in range(16)]
     fallen = [[5 * i, 20 + 0.1 * min(i, 26 - i)] for i in range(30)]
     stepped = [[5 * i, 8000 if i < 9 else 6500 if i < 10 else 6000 + (-1) ** i] for i in range(18)]
     series = rising, noisy, rising[:5], turned, fallen, stepped[:12], stepped
-    async with opened(browser, f"{growd.address}/_svc/") as tab:
+    async with opened(browser, f"{shared.address}/_svc/") as tab:
         found = await computed(tab.page, "lib/reading.js", "rateOf", *series)
     assert found == [pytest.approx(0.02), 0, None, None, pytest.approx(-0.02), None, 0]

@@ -5,14 +5,13 @@ import re
 from contextlib import asynccontextmanager
 
 import aiohttp
-import pytest
 from playwright.async_api import expect
 
-from support.browser import DESK, needs_browser, opened
-from support.page import module
+from support.browser import DESK, opened
+from support.page import in_browser, module
 from support.waiting import until_found
 
-pytestmark = [needs_browser, pytest.mark.timeout(180)]
+pytestmark = in_browser
 
 LETTUCE = "recipes/lettuce_days"
 
@@ -110,8 +109,8 @@ async def test_a_start_waits_for_its_time_in_the_middle_of_a_recipe(growd, brows
         await expect(page.get_by_text("No recipe is running")).to_be_visible()
 
 
-async def test_an_error_is_said_in_words_and_marked_in_its_field(growd, browser):
-    async with recipes(growd, browser, "?edit=lettuce_days", locale="de-DE") as page:
+async def test_an_error_is_said_in_words_and_marked_in_its_field(shared, browser):
+    async with recipes(shared, browser, "?edit=lettuce_days", locale="de-DE") as page:
         phase = page.get_by_role("group", name="Phase 1", exact=True)
         level = phase.get_by_label("Sollwert", exact=True).first
         await level.fill("abc")
@@ -125,8 +124,8 @@ async def test_an_error_is_said_in_words_and_marked_in_its_field(growd, browser)
         assert '"value": 1.7' in await as_json(page)
 
 
-async def test_the_days_of_a_plan_are_reached_by_keyboard_and_by_a_tap(growd, browser):
-    async with recipes(growd, browser, "?recipe=lettuce_days") as page:
+async def test_the_days_of_a_plan_are_reached_by_keyboard_and_by_a_tap(shared, browser):
+    async with recipes(shared, browser, "?recipe=lettuce_days") as page:
         day = page.locator(".turn b")
         await expect(day).to_contain_text("Day 1 of 41")
         await page.get_by_label("Day of the plan").press("End")
@@ -140,8 +139,8 @@ async def test_the_days_of_a_plan_are_reached_by_keyboard_and_by_a_tap(growd, br
         await expect(row.first).to_be_visible()
 
 
-async def test_errors_stand_beside_their_lines_as_one_types(growd, browser):
-    async with recipes(growd, browser, "?edit=lettuce_days") as page:
+async def test_errors_stand_beside_their_lines_as_one_types(shared, browser):
+    async with recipes(shared, browser, "?edit=lettuce_days") as page:
         text = await as_json(page)
         lines = text.split("\n")
         number = next(i for i, line in enumerate(lines, start=1) if '"22:00"' in line)
@@ -287,9 +286,9 @@ TEXTS = [
 ]  # fmt: skip
 
 
-async def test_json_is_read_as_the_browser_reads_it(growd, browser):
+async def test_json_is_read_as_the_browser_reads_it(shared, browser):
     """A key that appears twice is an error here: the first value would be lost."""
-    async with recipes(growd, browser) as page:
+    async with recipes(shared, browser) as page:
         found = await page.evaluate(
             f"""async (texts) => {{
               const {{ read, written }} = await {module("lib/json_text.js")};
