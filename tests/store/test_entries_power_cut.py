@@ -110,9 +110,10 @@ from store.test_entries_power_cut import save
 
 def hook(event, arguments):
     global left
-    left -= event in {'open', 'os.mkdir', 'os.rename', 'os.remove', 'os.truncate'}
-    if left == 0:
-        os.kill(os.getpid(), 9)
+    if event in {'open', 'os.mkdir', 'os.rename', 'os.remove', 'os.truncate'}:
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), 9)
 
 for step in range(1, 60):
     data, left = Path(sys.argv[1], str(step)), step
