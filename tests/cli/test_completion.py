@@ -131,7 +131,6 @@ def test_each_command_of_the_table_exists_and_is_in_the_help(group, commands):
     shown = CliRunner().invoke(group, ["--help"]).output
     for name, listed in commands.items():
         command = group.get_command(click.Context(group), name)
-        assert command is not None
         assert command.name == name
         assert listed.summary.endswith(".")
         assert f"\n  {name} " in shown

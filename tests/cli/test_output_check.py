@@ -70,7 +70,6 @@ async def test_ctrl_c_stops_the_test(tmp_path):
         started(tmp_path, "--profile", "climate") as program,
         begun("check", "--outputs", "heater", "--url", program.address) as check,
     ):
-        assert check.stderr is not None
         assert b"heater" in await check.stderr.readline()
         check.send_signal(signal.SIGINT)
         assert await check.wait() == 130

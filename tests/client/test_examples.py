@@ -73,7 +73,6 @@ async def line(process, pattern):
 
 async def interrupted(process):
     process.send_signal(signal.SIGINT)
-    assert process.stdout is not None
     rest = await asyncio.wait_for(process.stdout.read(), PATIENCE_S)
     return await asyncio.wait_for(process.wait(), PATIENCE_S), rest.decode()
 

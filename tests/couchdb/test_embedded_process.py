@@ -41,7 +41,6 @@ async def test_it_writes_its_port_and_its_data_and_nothing_else(own_server, tmp_
         await node("GET", "/_uuids")
     own_server.process.terminate()
     assert await ended(own_server) == 0
-    assert own_server.process.stdout is not None
     assert own_server.process.stdout.read() == ""
     assert own_server.log.read_text() == ""  # no access log
     assert names_in(tmp_path) == ["data", "log", "work"]
@@ -58,7 +57,6 @@ def interrupt(process):
 
 
 def close_stdin(process):
-    assert process.stdin is not None
     process.stdin.close()
 
 

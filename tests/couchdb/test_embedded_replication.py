@@ -505,7 +505,6 @@ def start(port, folder):
     folder.mkdir(exist_ok=True)
     with (folder / "log").open("a") as log:
         process = start_node("--data", str(folder / "data"), "--port", str(port), cwd=folder, stderr=log)
-    assert process.stdout is not None
     return process, f"http://127.0.0.1:{json.loads(process.stdout.readline())['port']}"
 
 

@@ -57,7 +57,6 @@ def test_a_busy_pin_names_its_user(pins, lines, said):
     )
     command = [sys.executable, "-c", holder]
     with Ending(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
         with said.raises(OSError):
             lines.claim(23, 1, -1)

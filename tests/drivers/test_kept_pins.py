@@ -218,7 +218,6 @@ def test_a_pin_that_the_new_keeper_is_refused_is_brought_to_rest_as_soon_as_it_i
         os.kill(pins.process, signal.SIGKILL)
         wait_until(lambda: pins.process is None or is_gone(pins.process))
         with Ending([sys.executable, "-c", holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-            assert other.stdout is not None
             assert other.stdout.readline() == b"held\n"
             wait_until(lambda: answers(pins))
             assert lasting.levels() == {PIN: 1, 13: 0}
@@ -278,7 +277,6 @@ def test_a_keeper_ends_although_a_pin_fails(tmp_path):
         (tmp_path / "pins").mkdir()  # so that each write fails
         process = pins._process
         pins.close()
-        assert process is not None
         process.wait()
 
 

@@ -120,7 +120,6 @@ async def test_the_button_is_at_the_top_right_of_each_view(shared, browser, view
             button = tab.page.get_by_role("button", name=name)
             await expect(button).to_be_in_viewport()
             box = await button.bounding_box()
-            assert box is not None
             assert box["x"] + box["width"] > viewport["width"] - 30
             assert box["y"] < 30
             assert box["height"] >= 40

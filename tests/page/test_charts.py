@@ -178,7 +178,6 @@ async def test_a_drag_zooms_and_buttons_and_keys_move(shared, browser):
             await page.keyboard.press(key)
             await expect(follow).to_have_attribute("aria-pressed", follows)
         over = await page.locator(".over").bounding_box()
-        assert over is not None
         x, y = over["x"] + over["width"] / 2, over["y"] + 20
         await page.mouse.move(x, y)
         await expect(moment(page)).to_have_text(re.compile(r"\d\d:\d\d:\d\d"))
@@ -234,7 +233,6 @@ async def test_today_over_yesterday_and_a_table(shared, browser):
         await drawn(page)
         await page.get_by_role("button", name="over yesterday").click()
         over = await page.locator(".over").bounding_box()
-        assert over is not None
         await page.mouse.move(over["x"] + over["width"] * 0.75, over["y"] + 20)
         await expect(chip(page, "Air temperature")).to_contain_text("yesterday 21.0")
         assert yesterday[0] == pytest.approx(86_400, abs=600)

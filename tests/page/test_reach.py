@@ -33,7 +33,6 @@ async def test_nothing_leaves_a_narrow_screen(shared, browser, width, size):
                 *await tab.page.get_by_role("navigation").get_by_role("link").all(),
             ):
                 box = await element.bounding_box()
-                assert box is not None
                 assert box["x"] >= 0
                 assert box["x"] + box["width"] <= width, f"{view}: {await element.inner_text()}"
             wide = await tab.page.evaluate("document.documentElement.scrollWidth")
@@ -125,8 +124,6 @@ async def test_a_slow_network_is_no_alarm(shared, browser):
         await connected(tab.page)
         await expect(tab.page.get_by_text("Connecting to growd")).to_have_count(0)
         after = await card(tab.page, "CO₂").bounding_box()
-        assert before is not None
-        assert after is not None
         assert after["y"] == before["y"]
 
 

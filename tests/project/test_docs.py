@@ -275,7 +275,6 @@ def test_the_files_to_read_in_a_day_are_as_many_as_the_page_says():
     files = [DOCS / target for target in re.findall(r"\]\(([^)]+\.py)\)", part)]
     lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
     said = re.search(r"(\d+) files, ([\d ]+) lines", part)
-    assert said is not None
     assert int(said[1]) == len(files)
     assert abs(int(said[2].replace(" ", "")) - lines) < 200
     assert lines <= 9_000

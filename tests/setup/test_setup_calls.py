@@ -63,7 +63,6 @@ class Chamber:
             return await answer.json()
 
     async def started_again(self):
-        assert self.program.process.stdout is not None
         printed = await asyncio.wait_for(self.program.process.stdout.readuntil(b"Ctrl-C.\n"), PATIENCE_S)
         return printed.decode()
 

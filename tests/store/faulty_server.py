@@ -136,5 +136,4 @@ async def never(server, _request, _body):
 
 
 def _hang_up(request):
-    assert request.transport is not None
     request.transport.abort()

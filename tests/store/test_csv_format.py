@@ -39,7 +39,6 @@ class Node:
         )
 
     def __call__(self, text):
-        assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(text + "\n")
         self._process.stdin.flush()

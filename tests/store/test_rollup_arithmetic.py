@@ -114,7 +114,6 @@ def test_a_mean_is_weighted_by_the_counts():
         rolled_up(300, [(START + 300, 10.0)]),
     ]
     day = coarser(SERIES, 3_600, START, hours)
-    assert day is not None
     assert (day.count, day.mean) == ([4], [4.0])
 
 
@@ -188,7 +187,6 @@ POINT = {"environment": "e", "variable": "v", "is_desired": False, "value": 1, "
 )
 def test_points_are_rolled_up_in_the_series_of_the_view(changes, category):
     point = rolled_point(POINT | changes, is_event=False)
-    assert point is not None
     assert (point.series, point.time) == (RollupSeries("e", category, "v"), 5.0)
 
 

@@ -98,7 +98,6 @@ class CouchFront:
     async def handle(self, request):
         body = await request.read()
         if self.is_away:
-            assert request.transport is not None
             request.transport.abort()
         url = URL(self._target + request.raw_path, encoded=True)
         async with self._session.request(

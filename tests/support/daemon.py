@@ -134,7 +134,6 @@ class Daemon:
 
     @property
     def port(self):
-        assert self.server.address is not None
         return self.server.address[1]
 
     @property

@@ -77,7 +77,6 @@ def embedded_server(folder, *options, client_design_documents=True):
     arguments = ["--data", str(folder / "data"), "--port", "0", *permitted, *options]
     with log.open("a") as stderr, start_node(*arguments, cwd=work, stderr=stderr) as process:
         try:
-            assert process.stdout is not None
             line = process.stdout.readline()
             assert line, f"the embedded server did not start: {log.read_text()}"
             told = json.loads(line)

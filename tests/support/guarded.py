@@ -71,7 +71,6 @@ async def guarded_daemon(url, **access):
     bus = Bus(RealClock(), Parameters(store=store))
     gateway = Gateway(lambda: url)
     control = access_control(config, gateway, "/_svc", moved)
-    assert control is not None
     api = Api(bus, bus.node("http"), "/_svc", access=control.authorization)
     server = FrontDoor(api, control.check_logins(gateway))
     await server.open("127.0.0.1", 0)

@@ -97,7 +97,6 @@ class Lives:
             os.kill(self.nodes[-1], signal.SIGKILL)
 
     async def _listen(self):
-        assert self._program.stdout is not None
         line = await self._program.stdout.readline()
         assert line, "the program ended"
         word, *values = json.loads(line)

@@ -52,7 +52,6 @@ class Mailbox:
     ):
         self.attempts += 1
         if self.hang_up:
-            assert server.transport is not None
             server.transport.abort()
         if self.silent:
             await asyncio.Event().wait()

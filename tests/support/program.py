@@ -85,7 +85,6 @@ class Program:
     async def end(self, number):
         """Send a signal; the exit status and the remaining output."""
         self.process.send_signal(number)
-        assert self.process.stdout is not None
         rest = await asyncio.wait_for(self.process.stdout.read(), PATIENCE_S)
         return await asyncio.wait_for(self.process.wait(), PATIENCE_S), rest.decode()
 
@@ -113,7 +112,6 @@ async def started(data, *arguments, environment=None, inside=(), headers=None):
         env={**os.environ, **(environment or {})},
     )  # fmt: skip
     try:
-        assert process.stdout is not None
         greeting = await asyncio.wait_for(process.stdout.readuntil(b"Ctrl-C.\n"), PATIENCE_S)
         printed = greeting.decode()
         found = re.search(r"page +(http://\S+)", printed)

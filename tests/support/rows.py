@@ -14,6 +14,7 @@ def each(names, rows):
     def decorate(test):
         taken = (names,) if isinstance(names, str) else names
         values = [dict(zip(taken, (row,) if isinstance(names, str) else row, strict=True)) for row in rows]
+        assert values, "a table without rows tests nothing"
 
         @functools.wraps(test)
         def in_turn(*owner, **fixtures):

@@ -72,5 +72,4 @@ async def launched(*arguments, **environment):
 
 async def line_of(stream):
     """The next line of output."""
-    assert stream is not None
     return (await asyncio.wait_for(stream.readline(), PATIENCE_S)).decode()

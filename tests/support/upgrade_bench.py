@@ -29,7 +29,6 @@ class Runner:
 
     def run(self, root, **job):
         """The exit status, or minus the signal."""
-        assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"root": str(root), **job}) + "\n")
         self._process.stdin.flush()
@@ -50,7 +49,6 @@ def runner():
         try:
             yield Runner(process)
         finally:
-            assert process.stdin is not None
             process.stdin.close()
 
 
