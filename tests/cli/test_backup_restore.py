@@ -311,7 +311,7 @@ async def test_what_a_running_growd_acknowledged_is_in_the_backup(database_serve
         try:
             own = ("--data", str(tmp_path / "data"), *home.arguments)
             own = own if home.prefix else (*own, "--url", program.address)
-            for number in range(3):
+            for number in range(2):
                 while len(acknowledged) < 20 * (number + 1):
                     assert not writing.done() or writing.result()
                     await asyncio.sleep(0.01)
