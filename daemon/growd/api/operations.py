@@ -186,7 +186,7 @@ class Api:
         checked = None if operation.body is None else operation.body.check(body)
         call = Call(request, name, operation.read_query(""), checked)
         try:
-            response = cast("JsonAnswer", await operation.handler(self, call))
+            response = cast("JsonAnswer", await self._run(operation, call))
         except (ApiError, BusError):
             raise
         except Exception:  # noqa: BLE001  the last resort, as for a request
@@ -227,10 +227,20 @@ class Api:
             self.access.require_administrator(request)
         values = operation.read_query(query)
         if operation.body is None or (operation.body.with_photos and is_form(request)):
-            return await operation.handler(self, Call(request, name, values, None))
+            return await self._run(operation, Call(request, name, values, None))
         async with self.bodies.reading(request) as given:
             body = operation.body.check(given)
-            return await operation.handler(self, Call(request, name, values, body))
+            return await self._run(operation, Call(request, name, values, body))
+
+    async def _run(self, operation: Operation, call: Call) -> web.StreamResponse:
+        """The answer of an operation. `ApiError` 503 if it needs the database, which does not answer."""
+        try:
+            return await operation.handler(self, call)
+        except StoreError as error:
+            if call.request.writer.output_size:
+                raise  # the answer has begun
+            later = {"Retry-After": "5"}
+            raise ApiError(503, "database_unavailable", str(error), later) from None
 
     def _find(self, method: str, path: str) -> tuple[Operation, str]:
         """The operation at a path, and the name of what it is about, or ""."""
@@ -383,38 +393,28 @@ class Api:
             raise UnknownNameError("environment", environment)
         self.history.check_environment(environment)
         query = history_query(environment, call.query, self.bus.clock.time())
-        try:
-            async with self.history.answering(query, client_of(call.request)) as past:
-                answer = json_answer(past)
-                await answer.send(call.request)
-                return answer
-        except StoreError as error:
-            raise _unavailable(error) from None
+        async with self.history.answering(query, client_of(call.request)) as past:
+            answer = json_answer(past)
+            await answer.send(call.request)
+            return answer
 
     async def list_runs(self, call: Call) -> web.StreamResponse:
         environment = normalise(call.name)
         if self.history is None or self.runs is None:
             raise UnknownNameError("environment", environment)
         self.history.check_environment(environment)
-        try:
-            runs, more = await self.runs.newest(
-                environment, call.query["limit"], call.query["before"] or None
-            )
-        except StoreError as error:
-            raise _unavailable(error) from None
+        limit, before = call.query["limit"], call.query["before"] or None
+        runs, more = await self.runs.newest(environment, limit, before)
         return json_answer({"environment": environment, "runs": runs, "more": more})
 
     async def read_run(self, call: Call) -> web.StreamResponse:
         if self.history is None or self.runs is None:
             raise UnknownNameError("run", call.name)
         now = self.bus.clock.time()
-        try:
-            run = await self.runs.find(call.name)
-            described = await self.runs.describe(run, now)
-            span = run["environment"], run["started"], run["ended"] or now
-            described |= await self.history.events(*span, client_of(call.request))
-        except StoreError as error:
-            raise _unavailable(error) from None
+        run = await self.runs.find(call.name)
+        described = await self.runs.describe(run, now)
+        span = run["environment"], run["started"], run["ended"] or now
+        described |= await self.history.events(*span, client_of(call.request))
         return json_answer(described)
 
     # nodes
@@ -609,10 +609,6 @@ def _not_allowed(method: str, allowed: Iterable[str]) -> ApiError:
     allow = ", ".join(allowed)
     sentence = f"{method} is not allowed here; allowed: {allow}"
     return ApiError(405, "method_not_allowed", sentence, {"Allow": allow})
-
-
-def _unavailable(error: StoreError) -> ApiError:
-    return ApiError(503, "database_unavailable", str(error), {"Retry-After": "5"})
 
 
 def own_name(kind: str, name: str) -> str:

@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from contextlib import contextmanager
 from copy import copy
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -61,6 +62,7 @@ def set_up(*, verbose: bool, environment: Mapping[str, str] = os.environ) -> boo
     )
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[OncePerMinute(handler)])
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+    logging.logProcesses = logging.logMultiprocessing = False  # no line has them
     return to_journal
 
 
@@ -72,11 +74,11 @@ def be_quiet() -> None:
 @contextmanager
 def timed_by(now: Callable[[], float]) -> Iterator[None]:
     """Lines have this UNIX time, such as that of a simulated chamber. Entries of the journal keep theirs."""
-    _Plain.converter = staticmethod(lambda _: time.localtime(now()))
+    _Plain.now = staticmethod(now)
     try:
         yield
     finally:
-        _Plain.converter = logging.Formatter.converter
+        _Plain.now = staticmethod(time.time)
 
 
 def terminal_handler(
@@ -88,7 +90,7 @@ def terminal_handler(
         stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM", "dumb") != "dumb"
     )
     formatter = _Coloured if is_coloured else _Plain
-    handler.setFormatter(formatter(_LINE, datefmt="%H:%M:%S"))
+    handler.setFormatter(formatter(_LINE))
     return handler
 
 
@@ -145,7 +147,7 @@ class OncePerMinute(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno < logging.INFO or getattr(record, "is_event", False):
-            self._target.handle(record)
+            self._target.emit(record)  # within the lock of this handler
             return
         now = self._monotonic()
         self._log_repetitions(seen for _, seen in self._expired(now))
@@ -212,7 +214,12 @@ class _Printable(logging.Formatter):
 
 
 class _Plain(_Printable):
-    """One line per message: text from outside can't forge another line either."""
+    """One line per message: text from outside can't forge another line either. `now` is UNIX time."""
+
+    now = staticmethod(time.time)
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802
+        return _time_of_day(int(self.now()))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's own name
         record.message = record.message.replace("\n", "\\n")
@@ -224,6 +231,11 @@ class _Coloured(_Plain):
         colour = next(colour for level, colour in _COLOURS if record.levelno >= level)
         line = super().format(record)
         return f"\033[{colour}m{line}\033[0m" if colour else line
+
+
+@lru_cache(1)
+def _time_of_day(second: int) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(second))
 
 
 def _fields(record: logging.LogRecord, message: str) -> list[tuple[str, str | int]]:

@@ -364,7 +364,8 @@ class RecipeRunner:
     def _publish_event(self, sentence: str, by: str = "", source: str = "", kind: str = "recipe") -> None:
         """Log an event, and publish it for the database; its source is by default the present recipe."""
         whole = f"{sentence} (by {by})" if by else sentence
-        logger.info("%s: %s", self._environment, whole, extra={"environment": self._environment})
+        about = {"environment": self._environment, "is_event": kind == "set_point"}
+        logger.info("%s: %s", self._environment, whole, extra=about)
         present = self._present()
         source = source or ("" if present is None else present.recipe_id)
         self._events.publish({"kind": kind, "source": source, "message": str(whole), **code_of(sentence)})

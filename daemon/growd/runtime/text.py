@@ -67,11 +67,13 @@ def columns(
 
 def on_one_line(text: str) -> str:
     """The text with all characters that are not printable escaped."""
-    return text if text.isprintable() else printable(text).replace("\n", "\\n")
+    return printable(text).replace("\n", "\\n")
 
 
 def printable(text: str) -> str:
     """The text with characters that are not printable escaped, except line breaks."""
+    if text.isprintable():
+        return text
     return "".join(
         sign if sign.isprintable() or sign == "\n" else sign.encode("unicode_escape").decode()
         for sign in text

@@ -12,6 +12,7 @@ from yarl import URL
 
 from growd.store.attachments import Attachment, Content, related
 from growd.store.couch_answers import checked, error_members, unavailable_as
+from growd.store.encoding import to_json
 from growd.store.errors import CouchAnswerTooLargeError, CouchRefusedError, CouchUnavailableError
 
 if TYPE_CHECKING:
@@ -315,7 +316,7 @@ class Couch:
     ) -> Any:
         data = None
         if body is not None:
-            data = json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
+            data = to_json(body).encode()
         status, answer = await self._send(method, path, query or {}, data)
         return checked(f"{method} {path}", status, answer)
 
