@@ -26,6 +26,7 @@ from growd.bus.messages import Quality
 from growd.bus.names import MAX_NAME
 from growd.bus.services import Service
 from growd.server.client_request import add_own_headers, client_of
+from growd.server.connections import connection_of
 from growd.server.errors import ApiError
 from growd_home.rosapi import ROSAPI
 
@@ -53,6 +54,7 @@ async def serve_rosbridge(api: Api, request: web.BaseRequest) -> web.StreamRespo
     with api.streams.subscription(client=client_of(request)) as place, api.lasting(request):
         add_own_headers(request, socket.headers)
         await socket.prepare(request)
+        connection_of(request).upgrade()
         bound_buffers(transport_of(request))
         try:
             async with asyncio.TaskGroup() as tasks:

@@ -416,6 +416,7 @@ class TestPipelining:
                 assert sent < BOUND
                 (connection,) = open_connections(daemon.server)
                 assert not connection._transport.is_reading()
+                assert connection._ahead < 300_000
 
     async def test_many_upgrades_in_a_row_are_all_answered(self, daemon):
         count = 1_100  # more than Python may recurse
@@ -454,7 +455,8 @@ class TestSlowStreams:
                 for number in range(count):
                     daemon.sensor[topic].publish(f"{number} {pad}")
                     await anext(chunks)
-                assert sum(map(held_over_tls, open_connections(daemon.server))) < 60_000
+                # 64 KiB of it encrypted, in asyncio's transport beneath TLS
+                assert sum(map(held_over_tls, open_connections(daemon.server))) < 100_000
                 seen = await asyncio.to_thread(bytes_until, deaf, b'"%d ' % (count - 1))
         lines = [json.loads(line) for line in seen.splitlines() if line.startswith(b"{") and b"}" in line]
         dropped = sum(line.get("dropped", 0) for line in lines)

@@ -48,7 +48,6 @@ _SEVERITIES: Final = (  # levels from, with syslog's priority
     (logging.NOTSET, 7),
 )
 _COLOURS: Final = ((logging.ERROR, "31"), (logging.WARNING, "33"), (logging.INFO, ""), (logging.NOTSET, "2"))
-_LINE: Final = "%(asctime)s %(levelname)-7s %(message)s"
 
 
 def set_up(*, verbose: bool, environment: Mapping[str, str] = os.environ) -> bool:
@@ -90,7 +89,7 @@ def terminal_handler(
         stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM", "dumb") != "dumb"
     )
     formatter = _Coloured if is_coloured else _Plain
-    handler.setFormatter(formatter(_LINE))
+    handler.setFormatter(formatter())
     return handler
 
 
@@ -198,7 +197,6 @@ class _Seen:
         span = "minute" if now - self.since < 2 * QUIET_S else f"{now - self.since:.0f} s"
         record.msg, record.args = f"{times} in the last {span}: {self.record.getMessage()}", ()
         record.exc_info = record.exc_text = record.stack_info = None
-        record.created = time.time()
         return record
 
 
@@ -206,8 +204,7 @@ class _Printable(logging.Formatter):
     """Text from outside, also in a traceback, can't control a terminal, and is limited."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's own name
-        record.message = printable(excerpt(record.message, MOST_CHARACTERS))
-        return super().formatMessage(record)
+        return printable(excerpt(record.message, MOST_CHARACTERS))
 
     def formatException(self, ei: Raised) -> str:  # noqa: N802  likewise
         return printable(excerpt(super().formatException(ei), MOST_CHARACTERS))
@@ -218,12 +215,9 @@ class _Plain(_Printable):
 
     now = staticmethod(time.time)
 
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802
-        return _time_of_day(int(self.now()))
-
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's own name
-        record.message = record.message.replace("\n", "\\n")
-        return super().formatMessage(record)
+        line = super().formatMessage(record).replace("\n", "\\n")
+        return f"{_time_of_day(int(self.now()))} {record.levelname:<7} {line}"
 
 
 class _Coloured(_Plain):

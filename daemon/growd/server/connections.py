@@ -1,7 +1,7 @@
 """Client connections: a wrapper around aiohttp's protocol that bounds their number and their request heads.
 
 aiohttp limits lines, single headers, the number of requests sent ahead, and idle time. This limits the time
-and size of a whole head, and the number of connections.
+and size of a whole head, the bytes sent ahead, and the number of connections.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 METHODS: Final = "GET, HEAD, POST, PUT, DELETE, COPY, OPTIONS"  # of the API and the database
 MAX_HEAD: Final = 128 * 1024  # bytes of a request's line and headers together
+AHEAD: Final = 16 * 1024  # bytes behind the request that is being answered, before no more are read
 MAX_RAW_TARGET: Final = 8 * 1024  # bytes of a request line with raw UTF-8; encoding more would take too long
 LINGER_S: Final = 1.0  # how long a refused client may take to read the refusal
 # A client that vanished is noticed after 60 + 4 * 15 seconds, and one that takes no byte after 120
@@ -121,6 +122,8 @@ class ClientConnection(asyncio.Protocol):
         self._head_size = 0  # bytes of an unfinished head
         self._head_end = b""  # its last bytes
         self._body: StreamReader | None = None  # of the request that is being answered
+        self._ahead = 0  # bytes that came behind it
+        self._is_paused = False  # because of them
         self._is_waiting = True  # for a request
         self._served = 0  # requests since bytes came last
 
@@ -135,9 +138,15 @@ class ClientConnection(asyncio.Protocol):
         self._body = request.content
         self._finish_head()
 
+    def upgrade(self) -> None:
+        """From now on the client sends messages of a websocket, which aiohttp bounds, and no requests."""
+        self._body = None
+        self._take_ahead()
+
     def end(self) -> None:
         """The request was answered."""
         body, self._body = self._body, None
+        self._take_ahead()
         if body is not None and body.is_eof():  # else aiohttp closes the connection
             self._is_waiting = True
             self._admission.mark_idle(self)
@@ -179,9 +188,12 @@ class ClientConnection(asyncio.Protocol):
             return  # it was refused
         if self._is_waiting:
             data = self._take_head(data)
+        is_ahead = self._body is not None and self._body.is_eof()
         self._served = 0
         if data:
             self._http.data_received(data)
+        if is_ahead:
+            self._count_ahead(len(data))
 
     def eof_received(self) -> None:
         if self._http is not None:
@@ -228,6 +240,21 @@ class ClientConnection(asyncio.Protocol):
         if self._timer is None:
             self._start_timer()
         return lead + data
+
+    def _count_ahead(self, size: int) -> None:
+        """Stop reading when too much waits behind a request, unless aiohttp has stopped already."""
+        self._ahead += size
+        transport = self._transport
+        if self._ahead > AHEAD and transport is not None and transport.is_reading():
+            transport.pause_reading()
+            self._is_paused = True
+
+    def _take_ahead(self) -> None:
+        """Read again what waits behind a request."""
+        self._ahead = 0
+        if self._is_paused and self._transport is not None:
+            self._transport.resume_reading()
+        self._is_paused = False
 
     def _finish_head(self) -> None:
         self._is_waiting = False
