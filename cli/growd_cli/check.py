@@ -19,7 +19,7 @@ from growd.server.errors import CertificateError
 from growd.server.tls import read_pair
 from growd.wiring.alerts import read_address
 from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
-from growd.wiring.files import read_credentials, read_trust
+from growd.wiring.files import read_credentials
 from growd.wiring.hardware import broker_running, open_configured
 from growd.wiring.mqtt import read_broker
 from growd_cli.asking import is_running
@@ -34,6 +34,7 @@ from growd_cli.terminal import echo_text
 from growd_client.connection import DaemonClient
 from growd_client.errors import GrowdError
 from growd_client.trust import trusting
+from growd_cloud.access import read_trust
 from growd_drivers.errors import DriverError
 from growd_hwsim.errors import SimulationError
 from growd_machine.raspberry_pi.model import PiError

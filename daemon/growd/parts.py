@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.config import ConfigError
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
     from pathlib import Path
 
@@ -92,9 +91,6 @@ class Surroundings:
     """None while they are not opened yet."""
     restart: Callable[[], None]
     """Ends the daemon, with safe outputs, and starts it again."""
-    cloud_login: tuple[str, str] | None
-    cloud_trust: ssl.SSLContext | bool
-    """The login at the server of [replication], and what verifies it."""
 
 
 @contextlib.asynccontextmanager

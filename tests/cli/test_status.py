@@ -25,11 +25,11 @@ from growd.status.model import Counters, DeviceStatus, HandStatus, RecipeStatus
 from growd.status.notices import notices_of
 from growd.status.status_node import StatusNode
 from growd.store.database_node import DatabaseStatus
-from growd.store.replication_status import ReplicationHealth
 from growd_cli.asking import is_running
 from growd_cli.options import DaemonOptions
 from growd_cli.status_table import report
 from growd_cli.terminal import echo_text
+from growd_cloud.replication_health import ReplicationHealth
 from support.daemon import serving as serving_api
 from support.http_server import serving_http
 from support.program import failed, home_on, started

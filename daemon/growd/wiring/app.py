@@ -36,7 +36,7 @@ from growd.store.points import PointMaker
 from growd.wiring.alerts import alerting
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics, describe_chambers, time_zone_name
-from growd.wiring.database import configured_database, configured_replicator, read_cloud_access
+from growd.wiring.database import configured_database
 from growd.wiring.hardware import chosen_clock, opened_hardware, speed_of
 from growd.wiring.http import serving
 from growd.wiring.mqtt import check_broker, mqtt_link
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from growd.runs.figure_keeper import FigureKeeper
     from growd.runs.run_figures import FigurePoints
     from growd.store.database import Database
-    from growd.wiring.database import CloudAccess
     from growd.wiring.derived import DerivedOfChamber
     from growd.wiring.http import Served
     from growd_drivers.hardware import Hardware
@@ -172,17 +171,16 @@ class App:
         tasks = await start(Supervisor(RealClock(), bus.liveness))
         tasks.start("status", status.run)
         database = await start(await asyncio.to_thread(configured_database, config, self.data))
-        access = await read_cloud_access(config.replication)
         zone = await asyncio.to_thread(config.environment.zone)
         storage = Storage(config, bus, local, database, self._report)
         core = Core(lambda: self._reloader.config, bus, local, database, storage, zone)
-        await self._start_storage(stack, core, access)
+        await self._start_storage(stack, core)
         mqtt = await start(mqtt_link(config, bus, local.device))
         alerts = await start(alerting(config, bus, local, status, mqtt))
         self._reloader.offer("alert", "notify", apply=alerts.reconfigure)
         served = await start(serving(core, status, self._reloader))
         points = await start(figure_points(core))
-        around = self._surroundings(core, status, served, points, mqtt=mqtt, access=access)
+        around = self._surroundings(core, status, served, points, mqtt=mqtt)
         await start(parts_opened(around))  # before the chambers, so that no part delays the end of outputs
         hardware = await start(opened_hardware(config, bus, mqtt))
         await self._start_chambers(stack, core, hardware)
@@ -201,7 +199,6 @@ class App:
         points: Callable[[str], Awaitable[FigurePoints]],
         *,
         mqtt: MqttLink | None,
-        access: CloudAccess,
     ) -> Surroundings:
         return Surroundings(
             core.present,
@@ -220,8 +217,6 @@ class App:
             file=self._file,
             devices=lambda: self._devices,
             restart=self.restart,
-            cloud_login=access.credentials,
-            cloud_trust=access.trust.context,
         )
 
     async def _open_bus(self, stack: contextlib.AsyncExitStack) -> tuple[LocalStore, Bus]:
@@ -247,17 +242,16 @@ class App:
         await self._warn_of_memory(machine)
         return local, bus
 
-    async def _start_storage(self, stack: contextlib.AsyncExitStack, core: Core, access: CloudAccess) -> None:
-        """Start the database, the storage of points, rollups, retention and replication."""
+    async def _start_storage(self, stack: contextlib.AsyncExitStack, core: Core) -> None:
+        """Start the database, the storage of points, rollups and retention."""
         bus, storage, start = core.bus, core.storage, stack.enter_async_context
         DatabaseNode(bus, core.database)
-        replicator = configured_replicator(core, access)
         await start(_running(bus, {"database": core.database.run}))
         await start(storage.running())
         rollups = configured_rollups(core)
         retention = configured_retention(core, rollups.feed)
         keeping = {"rollups": rollups.work.run, "retention": retention.run}
-        await start(_running(bus, {"replication": replicator.run, **keeping}))
+        await start(_running(bus, keeping))
         self._reloader.offer(*RELOADABLE, apply=storage.reconfigure)
         self._reloader.offer("retention", apply=retention.reconfigure)
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 import logging
 import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from growd.config import ConfigError
 from growd.config.secrets import read_secret, secret_path
 from growd.runtime.files import EncodingError, decoded
 from growd.runtime.npm import lacks_packages, npm_command
-from growd.store.replication import ReplicationTrust
-
-if TYPE_CHECKING:
-    from growd.config import Replication
 
 _log = logging.getLogger(__name__)
 
@@ -59,17 +54,6 @@ def read_credentials(
     if ":" in user:  # it ends the user name in Basic authentication (RFC 7617, section 2)
         raise ConfigError(f"{where}: the user must not contain a colon")
     return user, password
-
-
-def read_trust(replication: Replication) -> ReplicationTrust:
-    """The CA certificates that verify the other server. Blocking: reads them. Raises `ConfigError`."""
-    if not replication.url.startswith("https:"):
-        return ReplicationTrust()
-    file = replication.ca_file or ssl.get_default_verify_paths().cafile
-    if not file:
-        raise ConfigError("[replication] ca_file: is missing, and this system has no file of certificates")
-    path = Path(file).absolute()  # CouchDB has a working directory of its own
-    return ReplicationTrust(trusting(f"[replication] ca_file: {path}", str(path)), str(path))
 
 
 def trusting(where: str, ca_file: str) -> ssl.SSLContext:

@@ -29,16 +29,11 @@ from growd.store.replication_documents import (
     is_same,
     restarted,
 )
-from growd.store.replication_status import (
-    ReplicationHealth,
-    ReplicationLag,
-    ReplicationState,
-    ReplicationStatus,
-)
+from growd.store.replication_status import ReplicationState, ReplicationStatus
+from growd_cloud.access import ReplicationTrust
+from growd_cloud.replication_health import ReplicationHealth, ReplicationLag
 
 if TYPE_CHECKING:
-    import ssl
-
     from growd.bus import Bus
     from growd.config import Replication
     from growd.store.couch import Document
@@ -80,14 +75,6 @@ class ReplicationPace:
 
     hang_s: float = 900.0
     """Without progress before a job is restarted. CouchDB writes large batches, slowly on a slow line."""
-
-
-@dataclass(frozen=True)
-class ReplicationTrust:
-    """The certificates that growd trusts, and the file of the same certificates for CouchDB."""
-
-    context: ssl.SSLContext | bool = True
-    ca_file: str = ""
 
 
 class Replicator:

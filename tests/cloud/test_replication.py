@@ -28,9 +28,10 @@ from growd.runtime.pauses import Pauses
 from growd.store.couch import Couch
 from growd.store.database import Database
 from growd.store.points import PointMaker
-from growd.store.replication import ReplicationPace, ReplicationTrust, Replicator, _JobWatch
 from growd.store.replication_documents import ReplicationServer, configured_jobs
-from growd.store.replication_status import ReplicationLag
+from growd_cloud.access import ReplicationTrust
+from growd_cloud.replication_health import ReplicationLag
+from growd_cloud.replicator import ReplicationPace, Replicator, _JobWatch
 from support.database import DatabaseServer, embedded_server, named_server
 from support.line import Line
 from support.processes import child_with
@@ -577,7 +578,7 @@ async def test_a_small_lag_is_exact_and_a_large_one_an_upper_bound(site: Site, m
     assert await lag.measure(site.here, site.here, {}) == 2
     await site.add(6, environment="a")
     assert await lag.measure(site.here, site.here, {}) == 3
-    monkeypatch.setattr("growd.store.replication_status.COUNTED", 5)
+    monkeypatch.setattr("growd_cloud.replication_health.COUNTED", 5)
     assert await lag.measure(site.here, site.here, {}) == 6
 
 

@@ -14,7 +14,7 @@ from growd.config import Replication
 from growd.runtime.clock import RealClock
 from growd.runtime.pauses import Pauses
 from growd.store.database import Database
-from growd.store.replication import ReplicationPace, Replicator
+from growd_cloud.replicator import ReplicationPace, Replicator
 from support.running import in_tasks
 from support.waiting import PATIENCE_S
 
