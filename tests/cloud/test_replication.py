@@ -186,7 +186,7 @@ async def until_state(replication: Replicator, state: str, **members: Any) -> No
 
 
 def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.message for record in caplog.records if record.name.endswith("replication_status")]
+    return [record.message for record in caplog.records if record.name.endswith("replication_health")]
 
 
 async def test_only_points_are_copied(site: Site):

@@ -252,7 +252,7 @@ async def test_running_needs_counters_and_an_answer_of_the_other_server(schedule
 
 
 async def test_an_unconfigured_replication_is_deleted_despite_conflicts(scheduler, tmp_path, caplog):
-    caplog.set_level("INFO", "growd")
+    caplog.set_level("INFO")
     async with replicating(scheduler, tmp_path):
         assert len(scheduler.documents) == 1
     scheduler.conflicts = 2
