@@ -5,9 +5,9 @@ from __future__ import annotations
 import aiohttp
 import pytest
 
-from growd.runs.run_figures import RunPoints, run_figures
-from growd.runs.run_points import PointsRetiredError, retired_until
 from growd.store.exporting.source import SourceReader
+from growd_analysis.figures.run_figures import RunPoints, run_figures
+from growd_analysis.figures.run_points import PointsRetiredError, retired_until
 from support.history import ENVIRONMENT
 from support.rollups import measured
 from support.run_points import CO2, HOLDS_S, MIDNIGHT, UTC

@@ -13,9 +13,9 @@ import pytest
 
 from growd.bus.messages import Quality
 from growd.config import Config, FilterOptions, Light, Sensor, Simulator, Store
+from growd.recipes.circumstances import circumstances
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
-from growd.runs.circumstances import circumstances
 from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
 from growd.store.points import PointMaker
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from growd.runs.archive import RunArchive
+    from growd_analysis.runs.archive import RunArchive
     from support.history import StoredPast
     from support.rig import Rig
 

@@ -13,9 +13,9 @@ import pytest
 from msgspec import to_builtins
 
 from growd.bus.errors import InvalidValueError
-from growd.runs.figures import Rating
-from growd.runs.run_figures import FigurePoints, RunPoints
 from growd.store.exporting.source import SourceReader
+from growd_analysis.figures.figures import Rating
+from growd_analysis.figures.run_figures import FigurePoints, RunPoints
 from growd_analysis.reports.elements import POLICY, STYLE
 from growd_analysis.reports.language import Language
 from growd_analysis.reports.reading import ReadPhoto, notes_of

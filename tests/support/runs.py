@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from growd.runs.archive import RunArchive
     from growd.store.exporting.source import PointSource
+    from growd_analysis.runs.archive import RunArchive
     from growd_analysis.runs.run_export import Counts
 
 

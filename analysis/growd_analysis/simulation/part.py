@@ -11,7 +11,7 @@ from growd.api.operation import Call, Operation
 from growd.config import chambers_of
 from growd.recipes.library import Library
 from growd.server.errors import ApiError
-from growd_analysis.reports.calls import report_page
+from growd_analysis.runs.calls import report_page
 from growd_analysis.simulation.service import FOLDER, RecipeSimulation
 
 if TYPE_CHECKING:

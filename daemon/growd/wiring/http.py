@@ -20,14 +20,12 @@ from growd.server.client_limits import ClientLimits, Clients
 from growd.wiring.access import access_control
 from growd.wiring.database import configured_history
 from growd.wiring.files import page_folder, shipped_folder
-from growd.wiring.runs import run_archive
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from growd.config import Config
     from growd.config.web import Tls
-    from growd.runs.archive import RunArchive
     from growd.runtime.liveness import Liveness
     from growd.server.client_request import RequestHandler
     from growd.server.tls import Certificate
@@ -43,7 +41,6 @@ class Served(NamedTuple):
     door: FrontDoor
     api: Api
     history: History
-    archive: RunArchive
 
 
 RELOADABLE: Final = ("http.hosts", "http.origins", "http.trusted_proxies")
@@ -62,7 +59,7 @@ async def serving(core: Core, status: StatusNode, reloader: Reloader) -> AsyncIt
         answering = access.check_logins(answering)
     clients = Clients(ClientLimits(proxies=http.trusted_proxies))
     authorization = None if access is None else access.authorization
-    history, archive = configured_history(core), run_archive(core)
+    history = configured_history(core)
     api = Api(
         bus,
         bus.node("http"),
@@ -72,7 +69,6 @@ async def serving(core: Core, status: StatusNode, reloader: Reloader) -> AsyncIt
         is_open=http.access == "open",
         history=history,
         journal=core.storage.journal,
-        runs=archive,
     )
     guard = OriginGuard(http)
     door = FrontDoor(api, answering, guard=guard)
@@ -87,7 +83,7 @@ async def serving(core: Core, status: StatusNode, reloader: Reloader) -> AsyncIt
     try:
         async with history, certified(config.tls, bus.liveness) as certificate:
             await door.open(http.host, http.port, passed_sockets(), certificate)
-            yield Served(door, api, history, archive)
+            yield Served(door, api, history)
     finally:
         gateway.end_feeds()
         await door.close()

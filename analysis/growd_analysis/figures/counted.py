@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from growd.runs.figures import GRAMS_PER_LITRE, OutputFigures
-from growd.runs.tally import short
 from growd.variables import VALVE, VARIABLES
+from growd_analysis.figures.figures import GRAMS_PER_LITRE, OutputFigures
+from growd_analysis.figures.tally import short
 
 if TYPE_CHECKING:
-    from growd.runs.figures import RunFigures
+    from growd_analysis.figures.figures import RunFigures
 
 
 class CountedUse(msgspec.Struct, frozen=True):

@@ -15,22 +15,23 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from growd.bus.errors import InvalidValueError
-from growd.runs.account import Bucket, RunAccount
-from growd.runs.counted import with_counted
-from growd.runs.figures import NO_RATINGS, RunFigures
-from growd.runs.run_points import WIDTH_S, check_unmoved, is_rolled_up, series_of
 from growd.store.exporting.pages import MOST_ROWS, slices
 from growd.store.exporting.source import ExportedPoint, Span, exported_point
 from growd.store.rollups.document import RETIRED, RollupSeries, span_of
+from growd_analysis.figures.account import Bucket, RunAccount
+from growd_analysis.figures.counted import with_counted
+from growd_analysis.figures.figures import NO_RATINGS, RunFigures
+from growd_analysis.figures.run_points import WIDTH_S, check_unmoved, is_rolled_up, retired_until, series_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
     from datetime import tzinfo
 
-    from growd.runs.figures import Rating
     from growd.store.couch import Document
     from growd.store.exporting.source import PointSource, Series, SourceReader
+    from growd.store.history.history import History
     from growd.store.rollups.document import Rollup
+    from growd_analysis.figures.figures import Rating
 
 LONGEST_DAYS: Final = 1_100
 """Of a run. A longer one has a wrong time, such as that of a clock before it was set."""
@@ -63,6 +64,13 @@ class RunPoints:
     source: PointSource
     holds_s: Callable[[str], float]
     raw_from: float = 0.0
+
+    @classmethod
+    async def of(cls, history: History) -> RunPoints:
+        """Those that a history reads. Raises `StoreError`."""
+        source = history.source()
+        reader = history.reader_of(source)
+        return cls(reader, source, history.holds_s, await retired_until(reader, source))
 
 
 class FigurePoints(NamedTuple):
