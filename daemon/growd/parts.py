@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Config
     from growd.host.mqtt import MqttLink
+    from growd.proxy.gateway import Gateway
     from growd.runtime.worker import Workers
     from growd.status.status_node import StatusNode
     from growd.store.database import Database
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from growd_drivers.hardware import Hardware
 
 PARTS: Final = {
+    "csv": "growd_analysis.points.part:opened",
     "runs": "growd_analysis.runs.part:opened",
     "simulations": "growd_analysis.simulation.part:opened",
     "home": "growd_home.part:opened",
@@ -79,6 +81,7 @@ class Surroundings:
     address: Callable[[], str]
     """The address of the API, without its path."""
     status: StatusNode
+    gateway: Gateway
     database: Database
     history: History
     local: LocalStore

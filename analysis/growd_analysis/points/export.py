@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import aiohttp
 
-from growd.store.exporting.csv_format import CsvFormat
 from growd.store.exporting.pages import RowPosition, slices
 from growd.store.exporting.source import (
     CONNECT_S,
@@ -24,6 +23,7 @@ from growd.store.exporting.source import (
     exported_point,
 )
 from growd.variables import VARIABLES
+from growd_analysis.points.csv_format import CsvFormat
 from growd_analysis.points.wide import WideExport
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
 import msgspec
 
-from growd.store.exporting.csv_format import UNITS, iso_time, stringify
 from growd.store.exporting.source import MissingError, Span, exported_point
 from growd.store.history.known_series import MARKS
 from growd.store.rollups.document import RETIRED, RollupSeries
 from growd.store.run_documents import short_id
 from growd_analysis.figures.run_points import WIDTH_S, check_unmoved, is_rolled_up, retired_until, series_of
+from growd_analysis.points.csv_format import UNITS, iso_time, stringify
 from growd_analysis.runs.in_thread import in_thread
 from growd_analysis.runs.readme import readme
 from growd_analysis.runs.study import observations, study_fields

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from growd.store.exporting.csv_format import cell, iso_time, rounded_ms
+from growd_analysis.points.csv_format import cell, iso_time, rounded_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -209,6 +209,7 @@ class App:
             api=served.api,
             address=lambda: served.door.url,
             status=status,
+            gateway=served.gateway,
             database=core.database,
             history=served.history,
             local=core.local,
