@@ -48,9 +48,7 @@ async def test_figures_are_not_made_of_what_is_left(retired):
     async with aiohttp.ClientSession() as session:
         reader = BeforeRetirement(session, retired.source)
         for expected in (0.0, MIDNIGHT + DAY):
-            points = RunPoints(
-                reader, retired.source, lambda _: HOLDS_S, await retired_until(reader, retired.source)
-            )
+            points = RunPoints(reader, lambda _: HOLDS_S, await retired_until(reader))
             assert points.raw_from == expected
             if not expected:
                 with pytest.raises(PointsRetiredError, match="try again"):

@@ -22,7 +22,7 @@ RUN = {"environment": ENVIRONMENT, "started": MIDNIGHT, "ended": MIDNIGHT + 7_20
 @asynccontextmanager
 async def reading(stored, **options):
     async with aiohttp.ClientSession() as session:
-        yield RunPoints(SourceReader(session, stored.source), stored.source, lambda _: HOLDS_S, **options)
+        yield RunPoints(SourceReader(session, stored.source), lambda _: HOLDS_S, **options)
 
 
 async def figures(stored, run=RUN, now=MIDNIGHT + 90_000, **options):

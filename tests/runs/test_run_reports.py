@@ -155,7 +155,7 @@ async def reports(stored, archive, tmp_path):
         return PICTURE if name == "photo-1.png" and most else ReadPhoto("image/png", 9_000_000, None)
 
     async with aiohttp.ClientSession() as session:
-        points = RunPoints(SourceReader(session, stored.source), stored.source, lambda _: HOLDS_S)
+        points = RunPoints(SourceReader(session, stored.source), lambda _: HOLDS_S)
 
         async def where(_):
             return FigurePoints(points, {VALVE: Rating(flow_l_min=2.0)}, {})

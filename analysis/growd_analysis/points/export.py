@@ -102,10 +102,9 @@ class Batch:
 class Export:
     """One export from a source into a file; `columns` are final once it runs."""
 
-    def __init__(self, reader: SourceReader, source: PointSource, query: ExportQuery) -> None:
+    def __init__(self, reader: SourceReader, query: ExportQuery) -> None:
         self.columns = query.columns
         self._reader = reader
-        self._source = source
         self._query = query
 
     async def to_csv(self, file: ExportFile, report: Callable[[Progress], None]) -> None:
@@ -127,7 +126,7 @@ class Export:
             return self._long_batches(self._spans(series), place)
         wide = WideExport(self._reader, query.every, query.carried_s, query.has)
         if query.category == "measured":
-            await wide.end_with_qualities(series, self._source.events)
+            await wide.end_with_qualities(series, self._reader.source.events)
         self.columns = wide.columns(series)
         return self._wide_batches(wide, series, place)
 
@@ -164,7 +163,10 @@ class Export:
     async def _series(self) -> list[Series]:
         """The series to export."""
         query, found = self._query, list[Series]()
-        for database, categories in ((self._source.points, POINTS), (self._source.events, EVENTS)):
+        for database, categories in (
+            (self._reader.source.points, POINTS),
+            (self._reader.source.events, EVENTS),
+        ):
             if query.category in {ALL, *categories}:
                 found += await self._reader.series(database)
         self._check_names(found)
@@ -212,12 +214,12 @@ class Export:
 
 
 @asynccontextmanager
-async def open_export(source: PointSource, query: ExportQuery) -> AsyncIterator[Export]:
-    """An export, with its connection."""
+async def reading(source: PointSource) -> AsyncIterator[SourceReader]:
+    """A reader with a connection of its own."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
     connector = aiohttp.TCPConnector(ssl=source.tls or True)
     async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
-        yield Export(SourceReader(session, source), source, query)
+        yield SourceReader(session, source)
 
 
 def write_table(rows: Path, columns: Sequence[str], target: Path) -> None:

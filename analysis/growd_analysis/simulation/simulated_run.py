@@ -118,7 +118,7 @@ class SimulatedRun:
 
     async def account(self) -> None:
         """Make the figures."""
-        points = RunPoints(self._reader, SOURCE, self._simulation.config.store.holds_s)
+        points = RunPoints(self._reader, self._simulation.config.store.holds_s)
         self.figures = await run_figures(
             self.record, points, now=self._bus.clock.time(), zone=self._zone, ratings=self._ratings
         )
@@ -145,7 +145,7 @@ class SimulatedRun:
         """Write all points as `growd db export --category all` does; returns their number."""
         file = StreamFile(stream)
         query = ExportQuery("by_variable", COLUMNS, with_marks=True)
-        await Export(self._reader, SOURCE, query).to_csv(file, lambda _: None)
+        await Export(self._reader, query).to_csv(file, lambda _: None)
         return file.mark.rows
 
 
