@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from growd.config import Config
     from growd.host.mqtt import MqttLink
     from growd.proxy.gateway import Gateway
+    from growd.recipes.runner import RecipeRunner
     from growd.runtime.worker import Workers
     from growd.status.status_node import StatusNode
     from growd.store.database import Database
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 PARTS: Final = {
     "csv": "growd_analysis.points.part:opened",
     "runs": "growd_analysis.runs.part:opened",
+    "recipes": "growd_analysis.recipes.part:opened",
     "simulations": "growd_analysis.simulation.part:opened",
     "home": "growd_home.part:opened",
     "rosbridge": "growd_home.rosbridge_part:opened",
@@ -87,6 +89,8 @@ class Surroundings:
     local: LocalStore
     run_documents: RunDocuments
     shipper: Shipper
+    runners: Mapping[str, RecipeRunner]
+    """Those of recipes, by environment, once they are started."""
     mqtt: MqttLink | None
     """The connection to the broker of [mqtt], if something uses it."""
     file: ConfigurationFile

@@ -6,7 +6,6 @@ import asyncio
 import json
 from bisect import bisect_right
 from contextlib import asynccontextmanager
-from datetime import UTC
 from typing import TYPE_CHECKING
 
 import pytest
@@ -96,7 +95,7 @@ async def growd(rig: Rig, stored: StoredPast, folder: Path) -> AsyncIterator[Shi
         runner = RecipeRunner(
             rig.bus,
             ENVIRONMENT,
-            library=Library(fetch, None, UTC),
+            library=Library(fetch, None),
             journal=RunJournal(local, outbox, maker, ENVIRONMENT, documents.work.wake),
             about=lambda: circumstances(config(), rig.bus, ENVIRONMENT),
         )

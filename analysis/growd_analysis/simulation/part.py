@@ -30,7 +30,7 @@ async def opened(around: Surroundings) -> AsyncIterator[None]:
     simulation = RecipeSimulation(around.bus, around.data / FOLDER)
     await asyncio.to_thread(simulation.clear)
     for chamber in chambers_of(around.present()):
-        library = Library(around.database.recipe, chamber.reach_of_recipes(), zone=None)
+        library = Library(around.database.recipe, chamber.reach_of_recipes())
         environment = chamber.environment
         simulation.serve(environment, library, partial(_written, around.present, environment))
     around.api.offer([report_operation(simulation)])

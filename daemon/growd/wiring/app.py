@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from growd.config import Config
     from growd.host.mqtt import MqttLink
+    from growd.recipes.runner import RecipeRunner
     from growd.store.database import Database
     from growd.store.run_documents import RunDocuments
     from growd.wiring.database import CloudAccess
@@ -121,6 +122,7 @@ class App:
         self._manager = ServiceManager()
         self._hold: OutputHold
         self._derived: Sequence[DerivedOfChamber] = ()
+        self._runners: dict[str, RecipeRunner] = {}
 
     def stop(self) -> None:
         """Ask `run` to end. Safe to call from a signal handler of the loop."""
@@ -215,6 +217,7 @@ class App:
             local=core.local,
             run_documents=documents,
             shipper=core.storage.shipper,
+            runners=self._runners,
             mqtt=mqtt,
             file=self._file,
             devices=lambda: self._devices,
@@ -292,6 +295,7 @@ class App:
         tasks = {"recipe_run documents": documents.work.run}
         for runner in recipe_runners(core, documents, lambda: self._hold.reason):
             tasks[runner.node.name] = runner.run
+            self._runners[runner.environment] = runner
             for each in self._derived:
                 if each.environment == runner.environment:
                     each.outlook_by(runner.set_point_at)

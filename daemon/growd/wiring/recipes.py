@@ -57,7 +57,7 @@ def recipe_runner(
     return RecipeRunner(
         bus,
         chamber.environment,
-        library=Library(fetch, chamber.reach_of_recipes(), zone),
+        library=Library(fetch, chamber.reach_of_recipes()),
         journal=journal,
         set_points=set_points,
         zone=zone,
