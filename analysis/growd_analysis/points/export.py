@@ -22,6 +22,7 @@ from growd.store.exporting.source import (
     Span,
     exported_point,
 )
+from growd.store.history.known_series import MARKS
 from growd.variables import VARIABLES
 from growd_analysis.points.csv_format import CsvFormat
 from growd_analysis.points.wide import WideExport
@@ -40,7 +41,6 @@ COLUMNS: Final = ("time", "environment", "category", "variable", "value", "unit"
 ALL: Final = "all"
 POINTS: Final = ("measured", "desired")
 EVENTS: Final = ("commanded", "quality", "event")
-_MARKS: Final = frozenset({"recipe_start", "recipe_end"})
 _KNOWN_COLUMNS: Final = frozenset({*COLUMNS, "_id", "_rev", "is_desired", "timestamp", "quality"})
 
 
@@ -68,7 +68,7 @@ class ExportQuery:
         """Whether points of this category and variable are part of the export."""
         if self.variable not in {"", variable} or self.category not in {ALL, category}:
             return False
-        return self.with_marks or bool(self.variable) or variable not in _MARKS
+        return self.with_marks or bool(self.variable) or variable not in MARKS
 
 
 @dataclass(frozen=True, slots=True)
