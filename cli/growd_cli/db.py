@@ -24,10 +24,11 @@ from growd_analysis.points.export import (
     COLUMNS,
     EVENTS,
     POINTS,
+    Export,
     ExportFile,
     ExportQuery,
     Progress,
-    open_export,
+    reading,
     write_table,
 )
 from growd_analysis.points.part_file import PartFile, StreamFile
@@ -234,9 +235,10 @@ async def _read(
     file: ExportFile, source: PointSource, query: ExportQuery, kind: str, report: Callable[[Progress], None]
 ) -> tuple[str, ...]:
     """Write the rows; returns the columns."""
-    async with open_export(source, query) as reading:
-        await (reading.to_rows if kind == "parquet" else reading.to_csv)(file, report)
-        return reading.columns
+    async with reading(source) as reader:
+        export = Export(reader, query)
+        await (export.to_rows if kind == "parquet" else export.to_csv)(file, report)
+        return export.columns
 
 
 def _check(

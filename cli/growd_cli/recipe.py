@@ -22,12 +22,12 @@ import msgspec
 
 from growd.bus.errors import counted
 from growd.config import Chamber
-from growd.recipes.drawing import plan_of
 from growd.recipes.findings import RecipeFinding, errors
 from growd.recipes.formats import InvalidRecipeError
 from growd.recipes.interpreter import FORMATS, check, interpret, read, schema_of
 from growd.runtime.files import EncodingError, read_text
 from growd.runtime.text import duration
+from growd_analysis.recipes.drawing import plan_of
 from growd_cli.names import complete_with, did_you_mean
 from growd_cli.options import (
     DaemonOptions,

@@ -28,7 +28,7 @@ _SHORT_S: Final = 2 * DAY_S  # shorter plans are drawn in hours, below two hours
 
 
 def table_of(plan: dict[str, Any]) -> str:
-    """A line for each set point of a plan (see `growd.recipes.drawing.plan_of`).
+    """A line for each set point of a plan (see `growd_analysis.recipes.drawing.plan_of`).
 
     Names each phase and variable once. Days count from the start of the recipe, beginning with day 1. The
     last line says if set points are missing.

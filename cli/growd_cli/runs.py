@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from growd.runs.archive import short_id
 from growd.runtime.text import aligned, duration, moment
+from growd.store.run_documents import short_id
 from growd_cli.options import client_options, environment_option
 from growd_cli.output import HEADING, number, output_options, print_result, table, tree
 from growd_cli.terminal import echo_text

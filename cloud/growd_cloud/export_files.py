@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from growd.store.exporting.csv_format import CsvFormat
+from growd_analysis.points.csv_format import CsvFormat
 from growd_analysis.points.parquet import array_of
 from growd_cloud.export_state import ExportedFile, ExportFolderError, Partition
 from growd_cloud.months import Month

@@ -16,23 +16,28 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.config import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
     from growd.api.operations import Api
     from growd.bus import Bus
     from growd.config import Config
     from growd.host.mqtt import MqttLink
-    from growd.runs.archive import RunArchive
-    from growd.runs.run_figures import FigurePoints
+    from growd.proxy.gateway import Gateway
+    from growd.recipes.runner import RecipeRunner
     from growd.runtime.worker import Workers
     from growd.status.status_node import StatusNode
     from growd.store.database import Database
     from growd.store.history.history import History
+    from growd.store.local import LocalStore
+    from growd.store.run_documents import RunDocuments
+    from growd.store.shipper import Shipper
     from growd_drivers.hardware import Hardware
 
 PARTS: Final = {
-    "reports": "growd_analysis.reports.part:opened",
+    "csv": "growd_analysis.points.part:opened",
+    "runs": "growd_analysis.runs.part:opened",
+    "recipes": "growd_analysis.recipes.part:opened",
     "simulations": "growd_analysis.simulation.part:opened",
     "home": "growd_home.part:opened",
     "rosbridge": "growd_home.rosbridge_part:opened",
@@ -77,13 +82,14 @@ class Surroundings:
     address: Callable[[], str]
     """The address of the API, without its path."""
     status: StatusNode
+    gateway: Gateway
     database: Database
-    archive: RunArchive
     history: History
-    figure_points: Callable[[str], Awaitable[FigurePoints]]
-    """What the figures of runs of an environment are made of."""
-    shipping: Callable[[], contextlib.AbstractAsyncContextManager[None]]
-    """Sends waiting points before the body reads them from the database."""
+    local: LocalStore
+    run_documents: RunDocuments
+    shipper: Shipper
+    runners: Mapping[str, RecipeRunner]
+    """Those of recipes, by environment, once they are started."""
     mqtt: MqttLink | None
     """The connection to the broker of [mqtt], if something uses it."""
     file: ConfigurationFile

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from growd.api.operations import OPERATIONS
-from growd_analysis.reports.calls import ReportCalls
+from growd_analysis.runs.calls import RunCalls
 from growd_camera.calls import PhotoCalls
 from support.photos import jpeg
 from support.program import home_on, started
@@ -36,7 +36,7 @@ _OF_CAMERAS = PhotoCalls(cast("Any", None), cast("Any", None), ()).operations
 _REPLACED = {(each.method, each.resource, each.kind) for each in _OF_CAMERAS}
 ALL = (
     *(each for each in OPERATIONS if (each.method, each.resource, each.kind) not in _REPLACED),
-    *ReportCalls(cast("Any", None)).operations,
+    *RunCalls(cast("Any", None), cast("Any", None), cast("Any", None)).operations,
     *_OF_CAMERAS,
 )
 SETTINGS = {  # the generator knows no images

@@ -144,7 +144,7 @@ def test_show_prints_the_cycles_of_set_points(written):
 
 def test_show_marks_a_truncated_table(written, monkeypatch):
     """Phases after the last listed set point are not in the table."""
-    monkeypatch.setattr("growd.recipes.drawing.MAX_WRITTEN", MOST)
+    monkeypatch.setattr("growd_analysis.recipes.drawing.MAX_WRITTEN", MOST)
     many = [{"at": number / MOST, "value": 50} for number in range(MOST)]
     long, later = (
         {"duration": 1, "time_units": "days", "course": {"air_humidity": points}}

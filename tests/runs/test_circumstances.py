@@ -13,7 +13,7 @@ from growd.bus.fields import Field, Kind
 from growd.config import Config, load
 from growd.config.profiles import PROFILES, profile_path
 from growd.control.wear import OutputCounters, Rated
-from growd.runs.circumstances import OF_DAEMON, OF_ENVIRONMENT, circumstances, configuration_of
+from growd.recipes.circumstances import OF_DAEMON, OF_ENVIRONMENT, circumstances, configuration_of
 from support.clock import ManualClock
 from support.memory import ShortMemory
 from support.running import running

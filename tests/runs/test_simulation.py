@@ -63,7 +63,7 @@ class Rig:
         self.recipes = {"day": RECIPE, "wrong": RECIPE | {"operations": []}}
         self.simulation = RecipeSimulation(daemon.bus, folder, **{"command": COMMAND, **options})
         daemon.api.offer([report_operation(self.simulation)])
-        self.simulation.serve(E, Library(self._fetch, None, None), lambda: "seed = 7\n")
+        self.simulation.serve(E, Library(self._fetch, None), lambda: "seed = 7\n")
 
     async def _fetch(self, recipe_id):
         return deepcopy(self.recipes[recipe_id])

@@ -12,7 +12,6 @@ import pytest
 from faulty_server import FaultyServer, never, status
 from yarl import URL
 
-from growd.proxy.csv_export import Exports
 from growd.proxy.gateway import FlushBeforeRead
 from growd.runtime.pauses import Pauses
 from growd.store import shipper as module
@@ -187,9 +186,7 @@ async def panel_on(rig: Rig, server: DatabaseServer) -> AsyncIterator[Client]:
         client_of(server.url, server.auth) as direct,
         gateway_to(
             server.url,
-            behind=lambda gateway: FlushBeforeRead(
-                Exports(gateway, [names.points], "svc"), [names.points], rig.shipper.reading
-            ),
+            behind=lambda gateway: FlushBeforeRead(gateway, [names.points], rig.shipper.reading),
         ) as port,
         client_of(f"http://127.0.0.1:{port}/{names.points}", server.auth) as panel,
     ):

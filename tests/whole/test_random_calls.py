@@ -215,7 +215,7 @@ class Life:
         runner = RecipeRunner(
             self.bus,
             ENVIRONMENT,
-            library=Library(self.fetch, chamber.reach_of_recipes(), UTC),
+            library=Library(self.fetch, chamber.reach_of_recipes()),
             journal=self.journal,
             set_points=self.by_hand,
             zone=UTC,

@@ -8,8 +8,8 @@ from growd.config import Chamber, ChannelOptions, Config, InterlockOptions, Ligh
 from growd.config.conditions import Condition
 from growd.config.profiles import profile_path
 from growd.output_roles import ROLES
+from growd.recipes.circumstances import circumstances
 from growd.recipes.status import RECIPE_STATE
-from growd.runs.circumstances import circumstances
 from growd.status.status_node import StatusNode
 from growd.variables import FAN
 from growd_hwsim.fault_files import parse_fault

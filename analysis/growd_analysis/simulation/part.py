@@ -11,7 +11,7 @@ from growd.api.operation import Call, Operation
 from growd.config import chambers_of
 from growd.recipes.library import Library
 from growd.server.errors import ApiError
-from growd_analysis.reports.calls import report_page
+from growd_analysis.runs.calls import report_page
 from growd_analysis.simulation.service import FOLDER, RecipeSimulation
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ async def opened(around: Surroundings) -> AsyncIterator[None]:
     simulation = RecipeSimulation(around.bus, around.data / FOLDER)
     await asyncio.to_thread(simulation.clear)
     for chamber in chambers_of(around.present()):
-        library = Library(around.database.recipe, chamber.reach_of_recipes(), zone=None)
+        library = Library(around.database.recipe, chamber.reach_of_recipes())
         environment = chamber.environment
         simulation.serve(environment, library, partial(_written, around.present, environment))
     around.api.offer([report_operation(simulation)])

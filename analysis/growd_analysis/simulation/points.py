@@ -119,7 +119,7 @@ class MemoryReader(SourceReader):
 
     def __init__(self, points: PointsInMemory) -> None:
         self._points = points
-        self.rollup_database = ""
+        self.source = SOURCE
 
     async def series(self, database: str) -> list[Series]:
         found = []

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from growd.bus import Bus
 from growd.device_kinds import SENSOR_KINDS
+from growd.recipes.circumstances import counted_outputs
 from growd.recipes.formats import RecipeRefusedError
-from growd.runs.circumstances import counted_outputs
-from growd.runs.run_figures import RunPoints, run_figures
 from growd.runtime.liveness import Liveness
 from growd.runtime.simulated_clock import SimulatedClock
 from growd.runtime.supervisor import Supervisor
@@ -33,7 +32,8 @@ from growd.wiring.derived import derived_of
 from growd.wiring.hardware import opened_hardware
 from growd.wiring.pumps import simulated_cylinders
 from growd.wiring.recipes import recipe_runner
-from growd.wiring.runs import ratings_of
+from growd_analysis.figures.ratings import ratings_of
+from growd_analysis.figures.run_figures import RunPoints, run_figures
 from growd_analysis.points.export import COLUMNS, Export, ExportQuery
 from growd_analysis.points.part_file import StreamFile
 from growd_analysis.reports.language import Language
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
     from growd.config import Chamber, Config
     from growd.recipes.runner import RecipeRunner
-    from growd.runs.figures import RunFigures
     from growd.wiring.derived import DerivedOfChamber
+    from growd_analysis.figures.figures import RunFigures
     from growd_analysis.reports.reading import ReadPhoto
     from growd_camera.film import Film
     from growd_hwsim.faults import Fault
@@ -118,7 +118,7 @@ class SimulatedRun:
 
     async def account(self) -> None:
         """Make the figures."""
-        points = RunPoints(self._reader, SOURCE, self._simulation.config.store.holds_s)
+        points = RunPoints(self._reader, self._simulation.config.store.holds_s)
         self.figures = await run_figures(
             self.record, points, now=self._bus.clock.time(), zone=self._zone, ratings=self._ratings
         )
@@ -145,7 +145,7 @@ class SimulatedRun:
         """Write all points as `growd db export --category all` does; returns their number."""
         file = StreamFile(stream)
         query = ExportQuery("by_variable", COLUMNS, with_marks=True)
-        await Export(self._reader, SOURCE, query).to_csv(file, lambda _: None)
+        await Export(self._reader, query).to_csv(file, lambda _: None)
         return file.mark.rows
 
 

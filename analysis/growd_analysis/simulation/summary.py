@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from growd.output_roles import OutputClass
-from growd.runs.tally import short
 from growd.variables import VALVE
+from growd_analysis.figures.tally import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from growd.runs.figures import EventFigures, OutputFigures, RunFigures
+    from growd_analysis.figures.figures import EventFigures, OutputFigures, RunFigures
     from growd_analysis.simulation.simulated_run import SimulatedRun
 
 _DAY_S: Final = 86_400.0

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
-
 from growd.bus.messages import Quality
-from growd.runs.figures import RunFigures
 from growd.store.entries.photos import TYPES
 
 
@@ -17,16 +14,9 @@ def object_of(required: tuple[str, ...] | None = None, /, **properties: Any) -> 
     return {"type": "object", "properties": properties, "required": list(needed)}
 
 
-def _array(items: dict[str, Any]) -> dict[str, Any]:
+def array_of(items: dict[str, Any]) -> dict[str, Any]:
+    """An array of these items."""
     return {"type": "array", "items": items}
-
-
-def _generable(schema: Any) -> Any:
-    """The schema with `{}` for `false`: generators of clients want it, and maxItems leaves nothing for it."""
-    if isinstance(schema, dict):
-        whole = {name: _generable(each) for name, each in schema.items()}
-        return whole | {"items": {}} if schema.get("items") is False else whole
-    return [_generable(each) for each in schema] if isinstance(schema, list) else schema
 
 
 _NUMBER: Final = {"type": "number"}
@@ -34,7 +24,7 @@ _INTEGER: Final = {"type": "integer"}
 _TEXT: Final = {"type": "string"}
 _NUMBER_OR_NULL: Final = {"type": ["number", "null"]}
 _TEXT_OR_NULL: Final = {"type": ["string", "null"]}
-_NAMES: Final = _array(_TEXT)
+_NAMES: Final = array_of(_TEXT)
 _QUALITY: Final = {"enum": list(Quality)}
 _PHOTO_FILE: Final = {"type": "string", "format": "binary", "contentMediaType": "image/*"}
 
@@ -68,19 +58,19 @@ _COLUMNS: Final = {
             "type": ["object", "null"],
             "description": "the last value before `start`",
         },
-        time=_array(_INTEGER),
-        min=_array(_NUMBER_OR_NULL),
-        mean=_array(_NUMBER_OR_NULL),
-        max=_array(_NUMBER_OR_NULL),
-        last=_array(_NUMBER_OR_NULL),
-        count=_array(_INTEGER),
+        time=array_of(_INTEGER),
+        min=array_of(_NUMBER_OR_NULL),
+        mean=array_of(_NUMBER_OR_NULL),
+        max=array_of(_NUMBER_OR_NULL),
+        last=array_of(_NUMBER_OR_NULL),
+        count=array_of(_INTEGER),
     ),
     "description": (
         "Columns of equal length, one element for each bucket that has points: its start, then statistics of "
         "its values. A null is a released value; `count` does not include it."
     ),
 }
-_EVENT: Final = {"time": _NUMBER, "kind": _TEXT, "source": _TEXT, "message": _TEXT, "by": _TEXT}
+EVENT: Final = {"time": _NUMBER, "kind": _TEXT, "source": _TEXT, "message": _TEXT, "by": _TEXT}
 _DETAILS: Final = {
     "type": "object",
     "description": (
@@ -88,7 +78,7 @@ _DETAILS: Final = {
         "code of the message, and its fields"
     ),
 }
-_TRUNCATED: Final = {"type": "boolean", "description": "only the newest events are in `events`"}
+TRUNCATED: Final = {"type": "boolean", "description": "only the newest events are in `events`"}
 _HISTORY: Final = object_of(
     environment=_TEXT,
     start={"type": "integer", "description": "start of the first bucket, UNIX seconds"},
@@ -98,67 +88,20 @@ _HISTORY: Final = object_of(
         "type": "integer",
         "description": "points before this time are retired, so no bucket is narrower than 300 s; or 0",
     },
-    series=_array(
+    series=array_of(
         object_of(
             variable=_TEXT,
             unit=_TEXT,
             holds_s={"type": "number", "description": "how long a measurement holds at most"},
-            breaks={**_array(_NUMBER), "description": "when the measured value was no longer known"},
-            resumes={**_array(_NUMBER), "description": "when it was known again"},
+            breaks={**array_of(_NUMBER), "description": "when the measured value was no longer known"},
+            resumes={**array_of(_NUMBER), "description": "when it was known again"},
             measured=_COLUMNS,
             desired=_COLUMNS,
             commanded=_COLUMNS,
         )
     ),
-    events=_array(object_of((*_EVENT,), **_EVENT, details=_DETAILS)),
-    events_truncated=_TRUNCATED,
-)
-
-# runs of recipes
-
-_LISTED_RUN: Final = object_of(
-    ("id", "short_id", "environment", "started"),
-    id=_TEXT,
-    short_id={"type": "string", "description": "`run` and the commands accept it, too"},
-    environment=_TEXT,
-    recipe_id=_TEXT,
-    recipe_rev=_TEXT,
-    revisions={"type": "integer", "description": "how often another recipe took over"},
-    started={"type": "number", "description": "UNIX seconds"},
-    started_by=_TEXT,
-    offset={"type": "number", "description": "seconds of the recipe at the start"},
-    ended={**_NUMBER_OR_NULL, "description": "UNIX seconds; null while it runs"},
-    ended_by=_TEXT_OR_NULL,
-    end_reason={**_TEXT_OR_NULL, "description": "finished, stopped ..."},
-    elapsed={**_NUMBER_OR_NULL, "description": "seconds of the recipe at the end"},
-    growd={"type": "string", "description": "growd's version"},
-)
-_NOTE: Final = object_of(
-    id=_TEXT,
-    time=_NUMBER,
-    by=_TEXT,
-    text=_TEXT,
-    measurements={"type": "object", "description": "values that were recorded with it, by variable"},
-    corrects={"type": "string", "description": "the id of the note whose text this one replaces"},
-    photos={
-        **_NAMES,
-        "description": "attachments of the document of this id in `environmental_event`",
-    },
-)
-_BY_HAND: Final = object_of(
-    id=_TEXT, time=_NUMBER, variable=_TEXT, value=_NUMBER_OR_NULL, unit=_TEXT, by=_TEXT
-)
-_RUN: Final = object_of(
-    run={"type": "object", "description": "the document of `recipe_run`; docs/recipes.md"},
-    short_id=_TEXT,
-    until={"type": "number", "description": "UNIX time until which notes and measurements belong to the run"},
-    notes=_array(_NOTE),
-    measurements={
-        **_array(_BY_HAND),
-        "description": "by hand, of variables that no sensor measures",
-    },
-    events=_array(object_of(**_EVENT)),
-    events_truncated=_TRUNCATED,
+    events=array_of(object_of((*EVENT,), **EVENT, details=_DETAILS)),
+    events_truncated=TRUNCATED,
 )
 
 # journals and photos
@@ -172,7 +115,7 @@ _ENTRY: Final = object_of(
     by=_TEXT,
     text=_TEXT,
     measurements={"type": "object", "additionalProperties": _NUMBER},
-    photos=_array(
+    photos=array_of(
         object_of(
             name=_TEXT,
             address=_ADDRESS,
@@ -184,20 +127,20 @@ _ENTRY: Final = object_of(
     waiting=_WAITING,
     refused={"type": "string", "description": "why the database refused it or a part of it, or empty"},
     earlier={
-        **_array(object_of(text=_TEXT, by=_TEXT, written=_NUMBER)),
+        **array_of(object_of(text=_TEXT, by=_TEXT, written=_NUMBER)),
         "description": "the texts before the corrections, oldest first",
     },
 )
 _ENTRIES: Final = object_of(
     environment=_TEXT,
-    entries=_array(_ENTRY),
+    entries=array_of(_ENTRY),
     more={"type": "boolean", "description": "older entries follow: ask with the time of the last as `end`"},
     missing={"type": "string", "description": "why stored entries are missing, or empty"},
 )
 _PHOTOS: Final = object_of(
     environment=_TEXT,
-    cameras=_array({**_TEXT, "description": "the configured cameras"}),
-    photos=_array(
+    cameras=array_of({**_TEXT, "description": "the configured cameras"}),
+    photos=array_of(
         object_of(
             id=_TEXT,
             address=_ADDRESS,
@@ -216,9 +159,6 @@ _PHOTOS: Final = object_of(
     more={"type": "boolean", "description": "older photos follow: ask with the time of the last as `end`"},
 )
 
-PARTS_OF_FIGURES: Final = _generable(
-    msgspec.json.schema_components([RunFigures], ref_template="#/components/schemas/{name}")[1]
-)
 ANSWERS: Final[dict[str, dict[str, Any]]] = {
     "object": {"type": "object"},
     "names": object_of(results=_NAMES),
@@ -248,17 +188,10 @@ ANSWERS: Final[dict[str, dict[str, Any]]] = {
         ]
     },
     "history": _HISTORY,
-    "runs": object_of(
-        environment=_TEXT,
-        runs=_array(_LISTED_RUN),
-        more={"type": "boolean", "description": "older runs exist: ask again with `before`"},
-    ),
-    "run": _RUN,
     "entry": _ENTRY,
     "entries": _ENTRIES,
     "photo": _PHOTO_FILE,
     "photos": _PHOTOS,
-    "figures": PARTS_OF_FIGURES.pop("RunFigures"),
     "page": {"type": "string", "description": "HTML"},
 }
 

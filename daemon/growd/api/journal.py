@@ -229,7 +229,7 @@ async def get_photo(api: Api, call: Call) -> web.StreamResponse:
     except CouchError as error:
         if call.request.writer.output_size:
             raise  # the answer has begun
-        raise _unavailable(error) from None
+        raise ApiError.without_database(error) from None
 
 
 def _journal(api: Api, environment: str) -> GrowersJournal:
@@ -244,7 +244,7 @@ async def _draft(api: Api, journal: GrowersJournal, call: Call, body: dict[str, 
         who = api.who(call.request, body["by"])
         return await journal.draft(normalise(call.name), entry_fields(body), who)
     except CouchError as error:
-        raise _unavailable(error) from None
+        raise ApiError.without_database(error) from None
 
 
 def _saved(api: Api, journal: GrowersJournal, entry: Any) -> web.StreamResponse:
@@ -256,10 +256,6 @@ def _addressed(api: Api, entry: dict[str, Any]) -> dict[str, Any]:
     folder = f"{api.prefix}/photo/{quote(entry['id'], safe=':')}"
     photos = [{**photo, "address": f"{folder}/{photo['name']}"} for photo in entry["photos"]]
     return {**entry, "photos": photos}
-
-
-def _unavailable(error: CouchError) -> ApiError:
-    return ApiError(503, "database_unavailable", str(error), {"Retry-After": "5"})
 
 
 JOURNAL_OPERATIONS: Final = (

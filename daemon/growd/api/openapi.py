@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from growd import __version__
-from growd.api.answer_schemas import ANSWERS, PARTS_OF_FIGURES, form_schema, object_of
+from growd.api.answer_schemas import ANSWERS, form_schema, object_of
 from growd.api.requests import JSON_TYPE
 from growd.api.stream_formats import FORMATS, TOPICS_FORMATS
 from growd.bus.fields import INT64_MAX, INT64_MIN, Field, Kind
@@ -129,7 +129,7 @@ def document(operations: Iterable[Operation], prefix: str, bus: Bus | None) -> d
         "components": {
             "responses": {f"Refusal{status}": _refusal(doc) for status, doc in REFUSALS.items()},
             "schemas": {"Answer" + name.title(): schema for name, schema in ANSWERS.items()}
-            | PARTS_OF_FIGURES
+            | {name: schema for each in operations for name, schema in each.schemas().items()}
             | {"Error": object_of(**{name: {"type": "string"} for name in ("ERROR", "error", "reason")})},
         },
     }

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from growd.access.authorization import Authorization
     from growd.bus.messages import Message
     from growd.bus.nodes import Bus, Node
-    from growd.runs.archive import RunArchive
     from growd.runtime.clock import Clock
     from growd.store.entries.journal import GrowersJournal
     from growd.store.history.history import History
@@ -98,7 +97,6 @@ class Api:
         is_open: bool = False,
         clock: Clock | None = None,
         history: History | None = None,
-        runs: RunArchive | None = None,
         journal: GrowersJournal | None = None,
     ) -> None:
         self.bus = bus
@@ -123,7 +121,6 @@ class Api:
         self.access = access
         self._mode = "couchdb" if access is not None else "open" if is_open else "local"
         self.history = history
-        self.runs = runs
         self.journal = journal
         self._calls: set[asyncio.Task[Any]] = set()
         # the OpenAPI document, with this chamber's names or without
@@ -389,33 +386,7 @@ class Api:
                 await answer.send(call.request)
                 return answer
         except StoreError as error:
-            raise _unavailable(error) from None
-
-    async def list_runs(self, call: Call) -> web.StreamResponse:
-        environment = normalise(call.name)
-        if self.history is None or self.runs is None:
-            raise UnknownNameError("environment", environment)
-        self.history.check_environment(environment)
-        try:
-            runs, more = await self.runs.newest(
-                environment, call.query["limit"], call.query["before"] or None
-            )
-        except StoreError as error:
-            raise _unavailable(error) from None
-        return json_answer({"environment": environment, "runs": runs, "more": more})
-
-    async def read_run(self, call: Call) -> web.StreamResponse:
-        if self.history is None or self.runs is None:
-            raise UnknownNameError("run", call.name)
-        now = self.bus.clock.time()
-        try:
-            run = await self.runs.find(call.name)
-            described = await self.runs.describe(run, now)
-            span = run["environment"], run["started"], run["ended"] or now
-            described |= await self.history.events(*span, client_of(call.request))
-        except StoreError as error:
-            raise _unavailable(error) from None
-        return json_answer(described)
+            raise ApiError.without_database(error) from None
 
     # nodes
 
@@ -547,21 +518,6 @@ OPERATIONS: Final = (
         Api.read_history, query=HISTORY_QUERY, answer="history",
         refusals=(404, 503),
     ),
-    Operation(
-        "GET", "runs", "environment", "List the runs of recipes, the newest first", Api.list_runs,
-        query=(
-            Field("limit", Kind.INT64, 1, 500, default=50, doc="the most runs"),
-            Field(
-                "before", Kind.FLOAT64, 0, unit="s", default=0.0,
-                doc="only runs that started before this UNIX time; 0: all",
-            ),
-        ),
-        answer="runs", refusals=(404, 503),
-    ),
-    Operation(
-        "GET", "run", "run", "Read a run: its record, notes, measurements by hand and events", Api.read_run,
-        answer="run", refusals=(404, 503),
-    ),
     *JOURNAL_OPERATIONS,
     Operation("GET", "node", "", "List the nodes", Api.list_nodes, answer="names"),
     Operation("GET", "node", "node", "Describe a node", Api.get_node, answer="node", refusals=(404,)),
@@ -609,10 +565,6 @@ def _not_allowed(method: str, allowed: Iterable[str]) -> ApiError:
     allow = ", ".join(allowed)
     sentence = f"{method} is not allowed here; allowed: {allow}"
     return ApiError(405, "method_not_allowed", sentence, {"Allow": allow})
-
-
-def _unavailable(error: StoreError) -> ApiError:
-    return ApiError(503, "database_unavailable", str(error), {"Retry-After": "5"})
 
 
 def own_name(kind: str, name: str) -> str:

@@ -151,6 +151,14 @@ class Shipper:
         self._is_due = True
         self._outbox.added.set()
 
+    async def has_sent(self, time: float) -> bool:
+        """Whether all points up to this UNIX time are in the database; if not, they are sent now."""
+        oldest = await self._outbox.oldest_at()
+        if oldest is None or oldest > time:
+            return True
+        self.ship_now()
+        return False
+
     def retry_now(self) -> None:
         """End the pause after a failure: the database is up again."""
         self._wake.set()

@@ -45,7 +45,6 @@ from growd.wiring.recipes import recipe_runners, run_documents
 from growd.wiring.reload import Reloader, has_terminal
 from growd.wiring.rest import keep_run
 from growd.wiring.retention import configured_retention, configured_rollups
-from growd.wiring.runs import figure_keeper, figure_points
 from growd.wiring.store import RELOADABLE, Core, Storage
 from growd_drivers.errors import DriverError
 from growd_drivers.pins import kept_pins
@@ -57,9 +56,9 @@ if TYPE_CHECKING:
 
     from growd.config import Config
     from growd.host.mqtt import MqttLink
-    from growd.runs.figure_keeper import FigureKeeper
-    from growd.runs.run_figures import FigurePoints
+    from growd.recipes.runner import RecipeRunner
     from growd.store.database import Database
+    from growd.store.run_documents import RunDocuments
     from growd.wiring.derived import DerivedOfChamber
     from growd.wiring.http import Served
     from growd_drivers.hardware import Hardware
@@ -122,6 +121,7 @@ class App:
         self._manager = ServiceManager()
         self._hold: OutputHold
         self._derived: Sequence[DerivedOfChamber] = ()
+        self._runners: dict[str, RecipeRunner] = {}
 
     def stop(self) -> None:
         """Ask `run` to end. Safe to call from a signal handler of the loop."""
@@ -179,12 +179,12 @@ class App:
         alerts = await start(alerting(config, bus, local, status, mqtt))
         self._reloader.offer("alert", "notify", apply=alerts.reconfigure)
         served = await start(serving(core, status, self._reloader))
-        points = await start(figure_points(core))
-        around = self._surroundings(core, status, served, points, mqtt=mqtt)
+        documents = run_documents(core)
+        around = self._surroundings(core, status, served, documents, mqtt=mqtt)
         await start(parts_opened(around))  # before the chambers, so that no part delays the end of outputs
         hardware = await start(opened_hardware(config, bus, mqtt))
         await self._start_chambers(stack, core, hardware)
-        await self._start_recipes(stack, core, figure_keeper(core, points))
+        await self._start_recipes(stack, core, documents)
         stack.enter_context(status.running())
         await self._until_ready(database)
         self._manager.status_line = lambda: service_line(status.snapshot())
@@ -196,7 +196,7 @@ class App:
         core: Core,
         status: StatusNode,
         served: Served,
-        points: Callable[[str], Awaitable[FigurePoints]],
+        documents: RunDocuments,
         *,
         mqtt: MqttLink | None,
     ) -> Surroundings:
@@ -208,11 +208,13 @@ class App:
             api=served.api,
             address=lambda: served.door.url,
             status=status,
+            gateway=served.gateway,
             database=core.database,
-            archive=served.archive,
             history=served.history,
-            figure_points=points,
-            shipping=core.storage.shipper.reading,
+            local=core.local,
+            run_documents=documents,
+            shipper=core.storage.shipper,
+            runners=self._runners,
             mqtt=mqtt,
             file=self._file,
             devices=lambda: self._devices,
@@ -281,13 +283,13 @@ class App:
         await start(_running(bus, {node.node.name: node.run for node in nodes}))
 
     async def _start_recipes(
-        self, stack: contextlib.AsyncExitStack, core: Core, figures: FigureKeeper
+        self, stack: contextlib.AsyncExitStack, core: Core, documents: RunDocuments
     ) -> None:
-        """Start recipes, and the figures of their runs."""
-        documents = run_documents(core, figures.work.wake)
-        tasks = {"recipe_run documents": documents.work.run, "figures of runs": figures.work.run}
+        """Start recipes, and the records of their runs."""
+        tasks = {"recipe_run documents": documents.work.run}
         for runner in recipe_runners(core, documents, lambda: self._hold.reason):
             tasks[runner.node.name] = runner.run
+            self._runners[runner.environment] = runner
             for each in self._derived:
                 if each.environment == runner.environment:
                     each.outlook_by(runner.set_point_at)

@@ -12,14 +12,14 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from growd.store.errors import PageError
-from growd.store.exporting.csv_format import USUAL_COLUMNS, CsvFormat
-from growd.store.exporting.pages import NewestRows, ViewPages, ViewRange, slices
+from growd.store.exporting.pages import ViewPages, ViewRange, slices
+from growd_analysis.points.csv_format import USUAL_COLUMNS, CsvFormat
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
-    from growd.store.exporting.csv_format import Row
     from growd.store.exporting.pages import FetchPage
+    from growd_analysis.points.csv_format import Row
 
 _REDUCED: Final = "by_variable"  # the view that has a reduce
 _VIEWS: Final = frozenset({_REDUCED, "by_timestamp", "all_vars"})
@@ -45,6 +45,50 @@ _PARAMETERS: Final = {
 """The parameters that are understood, and their possible values, as in the address."""
 
 _columns: Final = msgspec.json.Decoder(list[str]).decode
+
+
+class NewestRows:
+    """The newest row of each key, as the reduce of `by_variable` gives it at group_level=4.
+
+    The rows of one key come in the order of their ids, and the greatest id wins: see the function
+    `builtin_first_last` in CouchDB's couch_query_servers for `_last`. Shards and the direction of reading
+    make no difference there. `skip` and `limit` count keys.
+    """
+
+    def __init__(self, *, descending: bool, skip: int = 0, limit: int | None = None) -> None:
+        self.done = limit == 0
+        self._descending = descending
+        self._skip = skip
+        self._left = limit
+        self._present: Row | None = None
+
+    def take(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows that are known to be the newest of their keys."""
+        found = []
+        present = self._present
+        for row in rows:
+            is_new = present is None or row.key != present.key
+            if is_new and present is not None:
+                found.append(present)
+            if is_new or not self._descending:
+                present = row
+        self._present = present
+        return self._counted(found)
+
+    def end(self) -> list[Row]:
+        """The newest row of the last key."""
+        return [] if self._present is None else self._counted([self._present])
+
+    def _counted(self, found: list[Row]) -> list[Row]:
+        skipped = min(self._skip, len(found))
+        self._skip -= skipped
+        found = found[skipped:]
+        if self._left is None:
+            return found
+        found = found[: self._left]
+        self._left -= len(found)
+        self.done = self._left == 0
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, time, timedelta
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
+from growd.recipes.changes import BEFORE_S, MAX_AHEAD, DatedPlan
 from growd.recipes.interpreter import FORMATS
 from growd.recipes.plan import DAY_S, Shape
-from growd.recipes.position import time_of_day
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import tzinfo
 
-    from growd.recipes.plan import Phase, Plan, Track, Written
+    from growd.recipes.plan import Plan
 
 MAX_DRAWN: Final = 30_000
 """Limit of evaluated times for all variables: about 60 000 numbers, a megabyte of JSON."""
-
-MAX_AHEAD: Final = 5_000
-"""Limit of evaluated times in a search for the next change of a variable."""
 
 MAX_WRITTEN: Final = 10_000
 """Limit of listed set points."""
@@ -33,8 +28,6 @@ MAX_COMING: Final = 200
 COMING_S: Final = DAY_S
 """How far ahead coming changes are listed."""
 
-_SAMPLES: Final = 16  # of half a sine wave, which is drawn with straight lines
-_BEFORE_S: Final = 1e-5  # just before an edge; above the resolution of UNIX time as a float
 _DECIMALS: Final = 2  # beyond the precision of the variable
 
 
@@ -63,7 +56,7 @@ def plan_of(
     plan = FORMATS[recipe["format"]].plan(recipe)
     until = (start_wall + elapsed if now is None else now) - start_wall + COMING_S
     has_begun = state in {"running", "paused"}
-    series, is_whole = _Dated(plan, start_wall, zone).series()
+    series, is_whole = _Drawn(plan, start_wall, zone).series()
     written = sum(len(track.points) for phase in plan.phases for track in phase.tracks.values())
     return {
         "recipe_id": recipe_id,
@@ -84,21 +77,6 @@ def plan_of(
     }
 
 
-def next_change(
-    plan: Plan, variable: str, elapsed: float, start_wall: float, zone: tzinfo | None
-) -> float | None:
-    """When a plan next changes a variable, in seconds since its start; its end at the latest.
-
-    `elapsed` is the present. None if it is too far ahead to search. Other arguments as for `plan_of`.
-    """
-    dated = _Dated(plan, start_wall, zone)
-    now = dated.written(variable, elapsed)
-    for edge in islice(dated.edges(variable, elapsed), MAX_AHEAD):
-        if edge > elapsed and (edge >= plan.duration or dated.written(variable, edge + _BEFORE_S) != now):
-            return min(edge, plan.duration)
-    return None
-
-
 def coming_changes(
     plan: Plan, elapsed: float, until: float, start_wall: float, zone: tzinfo | None, *, has_begun: bool
 ) -> list[dict[str, Any]]:
@@ -108,7 +86,7 @@ def coming_changes(
     of the change. Without `has_begun` the recipe begins at `elapsed`, and nothing has a value before. Other
     arguments as for `plan_of`.
     """
-    dated = _Dated(plan, start_wall, zone)
+    dated = _Drawn(plan, start_wall, zone)
     found: list[dict[str, Any]] = [
         {"time": start_wall + at, "variable": variable, "from": before, "to": after}
         | {"unit": VARIABLES[variable].unit, "to_next": str(shape)}
@@ -141,20 +119,8 @@ def _set_points(plan: Plan) -> Iterator[dict[str, Any]]:
             }
 
 
-@dataclass(frozen=True, slots=True)
-class _Dated:
-    """A plan that starts at a UNIX time, with the time zone of its times of day."""
-
-    plan: Plan
-    start: float
-    zone: tzinfo | None
-
-    def local(self, elapsed: float) -> float:
-        """The time of day."""
-        return time_of_day(self.start + elapsed, self.zone) if self.plan.goes_by_local_time else 0.0
-
-    def written(self, variable: str, elapsed: float) -> Written | None:
-        return self.plan.written(variable, elapsed, self.local(elapsed), self.local)
+class _Drawn(DatedPlan):
+    """A dated plan with the values that are drawn."""
 
     def value(self, variable: str, elapsed: float, more_decimals: int = 0) -> float | None:
         found = self.plan.value(variable, elapsed, self.local(elapsed), self.local)
@@ -169,11 +135,11 @@ class _Dated:
         last = self.written(variable, elapsed) if has_begun else None
         for edge in sorted(edges if has_begun or elapsed > until else {elapsed, *edges}):
             is_over = edge >= self.plan.duration
-            now = None if is_over else self.written(variable, edge + _BEFORE_S)
+            now = None if is_over else self.written(variable, edge + BEFORE_S)
             if now == last:
                 continue
-            before = self.value(variable, edge - _BEFORE_S) if has_begun or edge > elapsed else None
-            after = None if is_over else self.value(variable, edge + _BEFORE_S)
+            before = self.value(variable, edge - BEFORE_S) if has_begun or edge > elapsed else None
+            after = None if is_over else self.value(variable, edge + BEFORE_S)
             if before != after:
                 yield edge, before, after, Shape.HOLD
             if now is not None and now[1] is not Shape.HOLD and now[2] not in {None, after}:
@@ -194,65 +160,10 @@ class _Dated:
         """The points before and at each edge."""
         line: list[tuple[float, float | None]] = []
         for edge in edges:
-            before = self.value(variable, edge - _BEFORE_S, _DECIMALS)
+            before = self.value(variable, edge - BEFORE_S, _DECIMALS)
             after = self.value(variable, edge, _DECIMALS)
             if line and before != after:
                 line.append((edge, before))
             if line or after is not None:
                 line.append((edge, after))
         return line
-
-    def edges(self, variable: str, since: float = 0.0) -> Iterator[float]:
-        """The times at which the line may turn, roughly in order, without most before `since`."""
-        for phase in self.plan.phases[self.plan.phase_at(since) :]:
-            yield phase.begin
-            track = phase.tracks.get(variable)
-            if track is not None:
-                edges = self._days(phase, track, since) if track.is_daily else _cycles(phase, track, since)
-                yield from (edge for edge in edges if phase.begin < edge < phase.end)
-        yield self.plan.duration
-
-    def _days(self, phase: Phase, track: Track, since: float) -> Iterator[float]:
-        """Times of day on each day, both of a repeated one, and the changes of the clocks (DST)."""
-        times, zone = _turns(track), self.zone
-        begin, end = self.start + max(phase.begin, since), self.start + phase.end
-        day = datetime.fromtimestamp(begin, zone).date()
-        while (midnight := datetime.combine(day, time(), zone)).timestamp() < end:
-            day += timedelta(days=1)
-            local = [midnight + timedelta(seconds=turn) for turn in times]  # local time
-            moments = {moment.replace(fold=fold).timestamp() for moment in local for fold in (0, 1)}
-            change = _change(midnight.timestamp(), datetime.combine(day, time(), zone).timestamp(), zone)
-            yield from sorted(moment - self.start for moment in moments | change)
-
-
-def _cycles(phase: Phase, track: Track, since: float) -> Iterator[float]:
-    times = _turns(track)
-    number = max(0, int((since - phase.begin) / track.cycle) - 1)
-    while number * track.cycle < phase.duration:
-        yield from (phase.begin + number * track.cycle + turn for turn in times)
-        number += 1
-
-
-def _change(begin: float, end: float, zone: tzinfo | None) -> set[float]:
-    """When clocks change between two UNIX times, to a second; empty if they do not."""
-
-    def ahead(moment: float) -> timedelta | None:
-        return datetime.fromtimestamp(moment, zone).astimezone(zone).utcoffset()
-
-    before = ahead(begin)
-    if before == ahead(end):
-        return set()
-    while end - begin > 1.0:
-        middle = float((begin + end) // 2)
-        begin, end = (middle, end) if ahead(middle) == before else (begin, middle)
-    return {end}
-
-
-def _turns(track: Track) -> list[float]:
-    """The times of a cycle at which its line turns or is sampled."""
-    turns = {point.at for point in track.points}
-    for point, following in zip(track.points, track.points[1:] + track.points[:1], strict=True):
-        if point.shape is Shape.SINE:
-            way = (following.at - point.at) % track.cycle or track.cycle
-            turns |= {(point.at + way * part / _SAMPLES) % track.cycle for part in range(1, _SAMPLES)}
-    return sorted(turns)

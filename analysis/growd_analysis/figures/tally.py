@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple
 
-from growd.runs.figures import Deviation, Statistics, Tolerance
+from growd_analysis.figures.figures import Deviation, Statistics, Tolerance
 
 
 class Held(NamedTuple):

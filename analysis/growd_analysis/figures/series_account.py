@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from growd.runs.figures import (
+from growd.variables import DAILY_LIGHT_INTEGRAL, DEGREE_DAYS, PHOTOPERIOD, VALVE, VARIABLES
+from growd_analysis.figures.figures import (
     GRAMS_PER_LITRE,
     OTHER_TOLERANCE,
     TOLERANCES,
@@ -18,8 +19,7 @@ from growd.runs.figures import (
     VariableDays,
     VariableFigures,
 )
-from growd.runs.tally import Excursions, Held, Tally, short
-from growd.variables import DAILY_LIGHT_INTEGRAL, DEGREE_DAYS, PHOTOPERIOD, VALVE, VARIABLES
+from growd_analysis.figures.tally import Excursions, Held, Tally, short
 
 SUMS: Final = frozenset({DAILY_LIGHT_INTEGRAL, PHOTOPERIOD, DEGREE_DAYS})
 """Variables that add up from midnight, or from the start of a run, on."""

@@ -96,11 +96,6 @@ def counters_of(bus: Bus, environment: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def flows_of(bus: Bus, environment: str) -> dict[str, float | None]:
-    """The flow in ml/min of each output in force, of a pump by its calibration."""
-    return {each["name"]: each["flow_ml_min"] for each in counted_outputs(bus, environment)}
-
-
 def counted_outputs(bus: Bus, environment: str) -> list[dict[str, Any]]:
     """The counters of the outputs of an environment, and how they are rated (see `OutputCounters`)."""
     return _detail(bus, f"{environment}/outputs", "outputs") or []

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from growd.runs.figures import GRAMS_PER_LITRE, OutputFigures
-from growd.runs.tally import short
 from growd.variables import VALVE, VARIABLES
+from growd_analysis.figures.figures import GRAMS_PER_LITRE, OutputFigures
+from growd_analysis.figures.tally import short
 
 if TYPE_CHECKING:
-    from growd.runs.figures import RunFigures
+    from collections.abc import Sequence
+
+    from growd_analysis.figures.figures import RunFigures
 
 
 class CountedUse(msgspec.Struct, frozen=True):
@@ -23,23 +25,6 @@ class CountedUse(msgspec.Struct, frozen=True):
     on_s: float
     energy_kwh: float | None = None
     volume_l: float | None = None
-
-    def after(self, start: CountedUse) -> CountedUse:
-        """What was counted since `start`."""
-        return self._combined(start, -1)
-
-    def plus(self, other: CountedUse) -> CountedUse:
-        """Together with another output of the same variable."""
-        return self._combined(other, 1)
-
-    def _combined(self, other: CountedUse, sign: int) -> CountedUse:
-        return msgspec.structs.replace(
-            self,
-            cycles=self.cycles + sign * other.cycles,
-            on_s=self.on_s + sign * other.on_s,
-            energy_kwh=_add(self.energy_kwh, other.energy_kwh, sign),
-            volume_l=_add(self.volume_l, other.volume_l, sign),
-        )
 
 
 def with_counted(figures: RunFigures, start: Any, end: Any) -> RunFigures:
@@ -56,19 +41,27 @@ def with_counted(figures: RunFigures, start: Any, end: Any) -> RunFigures:
 
 
 def _used(start: Any, end: Any) -> dict[str, CountedUse]:
-    """What was counted between both, by variable."""
+    """What was counted between both, by variable, of all its outputs."""
     first, last = (msgspec.convert(each or {}, dict[str, CountedUse]) for each in (start, end))
-    found: dict[str, CountedUse] = {}
-    unknown = set()
-    for name, counters in last.items():
-        before = first.get(name)
-        if before is None or before.since != counters.since or before.variable != counters.variable:
-            unknown.add(counters.variable)
-            continue
-        used = counters.after(before)
-        known = found.get(counters.variable)
-        found[counters.variable] = used if known is None else known.plus(used)
-    return {variable: used for variable, used in found.items() if variable not in unknown}
+    pairs = [(first.get(name), counters) for name, counters in last.items()]
+    found: dict[str, list[tuple[CountedUse, CountedUse]]] = {one.variable: [] for one in last.values()}
+    for before, after in pairs:
+        if before is None or (before.since, before.variable) != (after.since, after.variable):
+            found.pop(after.variable, None)
+        elif after.variable in found:
+            found[after.variable].append((before, after))
+    return {variable: _difference(both) for variable, both in found.items()}
+
+
+def _difference(pairs: Sequence[tuple[CountedUse, CountedUse]]) -> CountedUse:
+    def of(member: str) -> Any:
+        """None if it is not known of one."""
+        values = [(getattr(before, member), getattr(after, member)) for before, after in pairs]
+        known = [after - before for before, after in values if before is not None and after is not None]
+        return sum(known) if len(known) == len(values) else None
+
+    counted = {member: of(member) for member in ("cycles", "on_s", "energy_kwh", "volume_l")}
+    return msgspec.structs.replace(pairs[0][1], **counted)
 
 
 def _counted(one: OutputFigures, used: CountedUse) -> OutputFigures:
@@ -90,8 +83,3 @@ def _unknown(variable: str, days: int) -> OutputFigures:
     known = VARIABLES.get(variable)
     none = [0.0] * days
     return OutputFigures(variable, known.unit if known else "", 0.0, 0.0, None, None, none, none, None)
-
-
-def _add(one: float | None, other: float | None, sign: int) -> float | None:
-    """None if one is not known."""
-    return None if one is None or other is None else one + sign * other

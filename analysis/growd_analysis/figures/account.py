@@ -8,7 +8,9 @@ from math import isnan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from growd.bus.messages import Quality
-from growd.runs.figures import (
+from growd.store.history.buckets import as_number
+from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VALVE, VARIABLES
+from growd_analysis.figures.figures import (
     LUX_PER_PPFD,
     LUX_UNCERTAINTY,
     NO_RATINGS,
@@ -19,10 +21,8 @@ from growd.runs.figures import (
     Rating,
     RunFigures,
 )
-from growd.runs.series_account import EventAccount, OutputAccount, VariableAccount
-from growd.runs.tally import short
-from growd.store.history.buckets import as_number
-from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VALVE, VARIABLES
+from growd_analysis.figures.series_account import EventAccount, OutputAccount, VariableAccount
+from growd_analysis.figures.tally import short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

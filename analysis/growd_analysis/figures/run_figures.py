@@ -15,22 +15,23 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from growd.bus.errors import InvalidValueError
-from growd.runs.account import Bucket, RunAccount
-from growd.runs.counted import with_counted
-from growd.runs.figures import NO_RATINGS, RunFigures
-from growd.runs.run_points import WIDTH_S, check_unmoved, is_rolled_up, series_of
 from growd.store.exporting.pages import MOST_ROWS, slices
 from growd.store.exporting.source import ExportedPoint, Span, exported_point
 from growd.store.rollups.document import RETIRED, RollupSeries, span_of
+from growd_analysis.figures.account import Bucket, RunAccount
+from growd_analysis.figures.counted import with_counted
+from growd_analysis.figures.figures import NO_RATINGS, RunFigures
+from growd_analysis.figures.run_points import WIDTH_S, check_unmoved, is_rolled_up, retired_until, series_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
     from datetime import tzinfo
 
-    from growd.runs.figures import Rating
     from growd.store.couch import Document
-    from growd.store.exporting.source import PointSource, Series, SourceReader
+    from growd.store.exporting.source import Series, SourceReader
+    from growd.store.history.history import History
     from growd.store.rollups.document import Rollup
+    from growd_analysis.figures.figures import Rating
 
 LONGEST_DAYS: Final = 1_100
 """Of a run. A longer one has a wrong time, such as that of a clock before it was set."""
@@ -53,16 +54,21 @@ _NOTHING: Final[list[_Timed]] = []
 
 @dataclass(frozen=True, slots=True)
 class RunPoints:
-    """Where the points of a run are, and how long a value of a variable holds (`holds_s`, seconds).
+    """What reads the points of a run, and how long a value of a variable holds (`holds_s`, seconds).
 
     Points before `raw_from` (UNIX seconds) may be retired: until then figures use the five-minute documents
     of the database `rollups` for what is rolled up.
     """
 
     reader: SourceReader
-    source: PointSource
     holds_s: Callable[[str], float]
     raw_from: float = 0.0
+
+    @classmethod
+    async def of(cls, history: History) -> RunPoints:
+        """Those that a history reads. Raises `StoreError`."""
+        reader = history.reader_of(history.source())
+        return cls(reader, history.holds_s, await retired_until(reader))
 
 
 class FigurePoints(NamedTuple):
@@ -146,7 +152,7 @@ class RunProgress:
         began = self._read_to
         account = self.account
         account.end, account.raw_from = end, points.raw_from
-        series = await series_of(points.reader, points.source, self._environment)
+        series = await series_of(points.reader, self._environment)
         if not self._has_begun:
             before = await _before(points, series, self._start)
             self._has_begun = True
@@ -162,7 +168,7 @@ class RunProgress:
                 self._read_to = batch[-1].time
                 await asyncio.sleep(0)  # so that other tasks run
         self._read_to = max(self._read_to, end)
-        await check_unmoved(points.reader, points.source, points.raw_from, began)
+        await check_unmoved(points.reader, points.raw_from, began)
 
     def figures(self) -> RunFigures:
         """The figures up to the end of the last `read`, once."""
@@ -184,13 +190,13 @@ async def _in_order(
     points: RunPoints, series: Sequence[Series], after: float, end: float
 ) -> AsyncGenerator[list[_Timed]]:
     """Points and buckets after a time, up to `end`, in the order of their times."""
+    source = points.reader.source
     environment = series[0].key[0] if series else ""  # without series there are no points
     async with AsyncExitStack() as stack:
         streams: list[AsyncGenerator[list[_Timed]]] = [
-            _raw(points, database, environment, after, end)
-            for database in (points.source.points, points.source.events)
+            _raw(points, database, environment, after, end) for database in (source.points, source.events)
         ]
-        if points.source.rollups and after < points.raw_from:
+        if source.rollups and after < points.raw_from:
             streams.append(_rolled_up(points, series, after, min(end, points.raw_from)))
         for stream in streams:
             await stack.enter_async_context(aclosing(stream))
@@ -236,7 +242,7 @@ async def _rolled_up(
         found: list[_Timed] = []
         for name in names:
             for document in await points.reader.rollups(
-                points.source.rollups, name, WIDTH_S, at, min(until, end)
+                points.reader.source.rollups, name, WIDTH_S, at, min(until, end)
             ):
                 for bucket in _buckets(document):
                     if bucket.start < end:

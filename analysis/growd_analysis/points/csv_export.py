@@ -14,20 +14,21 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from aiohttp import hdrs, web
 
-from growd.proxy.gateway import AnswerTooLargeError, GatewayError, break_off, first_segment
-from growd.runtime.event_loop import load
+from growd.proxy.gateway import AnswerTooLargeError, GatewayError, break_off
 from growd.server.client_request import add_cors
 from growd.server.errors import ApiError
 from growd.store.errors import PageError, PageTooLargeError
+from growd.store.exporting.pages import LARGEST_PAGE
+from growd_analysis.points.csv_list import parse_csv_list
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 
     from multidict import CIMultiDict
 
     from growd.proxy.gateway import DatabaseAnswer, Gateway
     from growd.store.database_node import IndexBuild
-    from growd.store.exporting.csv_list import CsvList
+    from growd_analysis.points.csv_list import CsvList
 
     Building = Callable[[str], Awaitable[IndexBuild | None]]
 
@@ -40,10 +41,6 @@ _LONGEST_PATIENCE_S: Final = 5.0
 SHORT_BUILD: Final = 2_000  # changes: an index that lacks no more is waited for
 _RETRY_S: Final = 30  # where the database does not say how long a build takes
 _LONGEST_RETRY_S: Final = 600
-# How a view is asked for rows from an index that is not brought up first.
-_STALE: Final = frozenset(
-    {"stale=ok", "stale=update_after", "update=lazy", "update=false", "stable=true", "stable=false"}
-)
 _NO_MORE: Final = 2**63  # bytes of a page that can't have fewer rows
 # A request with one of these asks for more than a table. A method may stand in one of them.
 _NOT_OURS: Final = frozenset(
@@ -73,73 +70,31 @@ _OF_THE_VIEW: Final = (
 )
 
 
-class IndexBuildingError(Exception):
-    """The index for the request is being built, which takes too long to wait for."""
-
-    def __init__(self, build: IndexBuild) -> None:
-        super().__init__(f"{build}. Try again later.")
-        self.retry_s = min(max(build.seconds_left or _RETRY_S, 1), _LONGEST_RETRY_S)
-
-
 class Exports:
-    """Answers CSV exports in place of the list function, and hands everything else on through `gateway`.
+    """Answers CSV exports from the databases of points in place of the list function.
 
-    `databases` hold points; `design` is the name of their design document. Their views are always answered
-    from an index that is brought up first, for points wait before they are shipped, and an index may be as
-    old as the last reader. While an index is built from many changes, exports get 503 with the progress that
-    `building` tells. A client that takes nothing for `gateway.stall_limit` seconds is let go.
+    While an index is built from many changes, exports get 503 with the progress that `building` tells. A
+    client that takes nothing for `gateway.stall_limit` seconds is let go.
     """
 
-    def __init__(
-        self, gateway: Gateway, databases: Sequence[str], design: str, building: Building | None = None
-    ) -> None:
+    def __init__(self, gateway: Gateway, building: Building | None = None) -> None:
         self._gateway = gateway
-        self._databases = frozenset(databases)
         self._building = building
-        self._views = {
-            f"/{database}/_design/{design}/_list/csv/": f"/{database}/_design/{design}/_view/"
-            for database in databases
-        }
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request."""
-        database = first_segment(request)
-        if database not in self._databases:
-            return await self._gateway.handle(request)
-        try:
-            answer = await self._answered(request, database)
-        except IndexBuildingError as error:
-            retry = {"Retry-After": str(error.retry_s)}
-            return ApiError(503, "index_building", str(error), retry).response_to(request)
-        return answer or await self._gateway.handle(request, fresh_target(request.raw_path))
-
-    async def _answered(self, request: web.BaseRequest, database: str) -> web.StreamResponse | None:
-        """The answer to an export; None where it is the database's to give. Raises `IndexBuildingError`."""
-        target = request.raw_path
-        views = next((views for lists, views in self._views.items() if target.startswith(lists)), None)
-        if request.method != "GET" or views is None:
-            return None
-        await load("growd.store.exporting.csv_list")
-        from growd.store.exporting.pages import LARGEST_PAGE  # noqa: PLC0415  only exports need it
-
-        table = self._table(request)
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse | None:
+        """The answer to a GET of a list `csv`; None where it is the database's to give. Raises `ApiError`."""
+        folder, _, rest = request.raw_path.partition("/_list/csv/")
+        view, _, query = rest.partition("?")
+        database = folder.split("/")[1]
+        table = None if _is_more(request) else parse_csv_list(view, query)
         if table is not None:
-            return await self._download(request, table, views + table.view, database)
+            return await self._download(request, table, f"{folder}/_view/{table.view}", database)
         if self._building is not None:
-            probe = f"{views}by_timestamp?limit=0"
+            probe = f"{folder}/_view/by_timestamp?limit=0"
             asked = self._gateway.ask(request, probe, most=LARGEST_PAGE, dropped=_NOT_ASKED | _CONDITIONS)
             with suppress(GatewayError):
                 await self._unless_building(asked, database)
         return None
-
-    def _table(self, request: web.BaseRequest) -> CsvList | None:
-        target = request.raw_path
-        if not target.isascii() or request.body_exists or any(name in request.headers for name in _NOT_OURS):
-            return None
-        from growd.store.exporting.csv_list import parse_csv_list  # noqa: PLC0415  only exports need it
-
-        view, _, query = target.partition("/_list/csv/")[2].partition("?")
-        return parse_csv_list(view, query)
 
     async def _download(
         self, request: web.BaseRequest, table: CsvList, view: str, database: str
@@ -162,7 +117,10 @@ class Exports:
             while not (await asyncio.wait([task], timeout=patience))[0]:
                 build = await self._building(database)
                 if build is not None and build.left > SHORT_BUILD:
-                    raise IndexBuildingError(build)
+                    later = {
+                        "Retry-After": str(min(max(build.seconds_left or _RETRY_S, 1), _LONGEST_RETRY_S))
+                    }
+                    raise ApiError(503, "index_building", f"{build}. Try again later.", later)
                 patience = min(2 * patience, _LONGEST_PATIENCE_S)
             return task.result()
         finally:
@@ -222,15 +180,13 @@ async def _next(pieces: AsyncGenerator[bytes]) -> bytes:
     return await anext(pieces)
 
 
-def fresh_target(target: str) -> str | None:
-    """A request for a view or list without what asks for an old index; None where nothing asks for that."""
-    path, _, query = target.partition("?")
-    parts = query.split("&")
-    kept = [part for part in parts if part not in _STALE]
-    is_of_a_view = "/_view/" in path or "/_list/" in path
-    if len(kept) == len(parts) or not is_of_a_view or not target.startswith("/"):
-        return None
-    return f"{path}?{'&'.join(kept)}"
+def _is_more(request: web.BaseRequest) -> bool:
+    """Whether a request asks for more than a table."""
+    return (
+        not request.raw_path.isascii()
+        or request.body_exists
+        or any(name in request.headers for name in _NOT_OURS)
+    )
 
 
 def _headers(page: DatabaseAnswer) -> CIMultiDict[str]:

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import InvalidValueError, UnknownNameError
+from growd.store.run_documents import LEAST_DIGITS, short_id, stands_for
 from growd.store.view_pages import keys_below, pages
 from growd.variables import VARIABLES
 
@@ -49,25 +50,10 @@ def _measurement(document: Document) -> dict[str, Any]:
     }
 
 
-SHORT_DIGITS: Final = 6
-"""Of the random part of an id, in its short form. Among a thousand runs two of them agree with 3 %."""
-
 AFTER_DAYS: Final = 14
 """Notes and measurements by hand up to so many days after the end belong to a run: yields come later."""
 
-_LEAST_DIGITS: Final = 4
 _MOST_IDS: Final = 20_000
-
-
-def short_id(run_id: str) -> str:
-    """The short form of an id, which commands accept; see `PointMaker` for ids."""
-    return run_id.rpartition("-")[2][:SHORT_DIGITS]
-
-
-def stands_for(text: str, run_id: str) -> bool:
-    """Whether a text is the id of a run, or the first digits of its random part."""
-    digits = run_id.rpartition("-")[2]
-    return text == run_id or (len(text) >= _LEAST_DIGITS and digits.startswith(text.lower()))
 
 
 class RunArchive:
@@ -107,7 +93,7 @@ class RunArchive:
         Raises `UnknownNameError`, or `InvalidValueError` if several runs fit.
         """
         document = None if text.startswith("_") else await self._couch.get(self._names.runs, text)
-        if document is None and len(text) >= _LEAST_DIGITS:
+        if document is None and len(text) >= LEAST_DIGITS:
             document = await self._by_short_id(text)
         if document is None or "started" not in document:
             raise UnknownNameError("run", text)

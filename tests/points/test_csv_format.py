@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from growd.store.exporting.csv_format import UNITS, CsvFormat, cell, iso_time, number, stringify
+from growd_analysis.points.csv_format import UNITS, CsvFormat, cell, iso_time, number, stringify
 from support.couch_client import FILES
 
 LIST = FILES / "design" / "environmental_data_point" / "lists" / "csv.js"
