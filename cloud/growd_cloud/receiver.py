@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from growd.server.client_limits import Clients
     from growd.server.client_request import ClientRequest
-    from growd.server.served_page import ServedPage
     from growd_cloud.accounts import Accounts
     from growd_cloud.bodies import Bodies
     from growd_cloud.checkpoints import Checkpoints
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from growd_cloud.point_target import PointTarget
     from growd_cloud.recipe_source import RecipeSource
     from growd_cloud.report_batches import ReportBatches
+    from growd_web.served_page import ServedPage
 
     Answer: TypeAlias = web.StreamResponse
     Operation: TypeAlias = Callable[[ClientRequest], Awaitable[Answer]]

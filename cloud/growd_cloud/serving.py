@@ -36,8 +36,8 @@ from growd_cloud.report_batches import ReportBatches
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from growd.server.served_page import ServedPage
     from growd_cloud.months import CloudNames
+    from growd_web.served_page import ServedPage
 
 CONNECTIONS: Final = 8_000
 _TO_COUCHDB: Final = 200  # connections

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from growd_drivers.hardware import Hardware
 
 PARTS: Final = {
+    "web": "growd_web.part:opened",
     "csv": "growd_analysis.points.part:opened",
     "runs": "growd_analysis.runs.part:opened",
     "recipes": "growd_analysis.recipes.part:opened",

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 from yarl import URL
 
-from growd.api.answer_schemas import ANSWERS
 from growd.bus.errors import BusyError, InvalidValueError, UnknownNameError
 from growd.store.database_node import IndexBuild
 from growd.store.errors import CouchUnavailableError
@@ -20,6 +19,7 @@ from growd.store.history import events
 from growd.store.history import history as module
 from growd.store.history.grid import Grid
 from growd.store.history.history import HistoryQuery, HistoryTimeoutError
+from growd_web.answer_schemas import ANSWERS
 from support.history import stored_past
 from support.ports import held_port
 from support.rollups import measured

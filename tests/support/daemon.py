@@ -26,6 +26,7 @@ from growd.config import Http
 from growd.runtime.clock import RealClock
 from growd_analysis.runs.calls import RunCalls
 from growd_home.rosbridge_part import add_rosbridge
+from growd_web.api_document import ApiDocument
 from support.couch_client import Answer
 from support.waiting import PATIENCE_S
 
@@ -226,6 +227,7 @@ async def serving(
         history=history,
         journal=journal,
     )
+    api.offer(ApiDocument(api).operations)
     if runs is not None and history is not None:
         api.offer(RunCalls(runs, history, partial(asyncio.sleep, 0, reports)).operations)
     add_rosbridge(api)

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from growd.api.answer_schemas import EVENT, TRUNCATED, array_of, object_of
 from growd_analysis.figures.figures import RunFigures
+from growd_web.answer_schemas import EVENT, TRUNCATED, array_of, object_of
 
 _NUMBER: Final = {"type": "number"}
 _TEXT: Final = {"type": "string"}

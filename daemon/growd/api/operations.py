@@ -26,7 +26,6 @@ from growd.bus.errors import BusError, UnknownNameError, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.names import MAX_NAME, normalise
 from growd.runtime.clock import RealClock
-from growd.runtime.event_loop import load
 from growd.server.client_limits import Clients
 from growd.server.client_request import READING, address_of, client_of
 from growd.server.errors import ApiError, error_fields
@@ -111,11 +110,10 @@ class Api:
         self.bodies = BodyReader(self.limits)
         self.streams = Streams(node, self.limits, self.clients, self.clock, bus.clock.time)
         self.pages: dict[str, Page] = {}
-        """Further pages beneath `root`, by path; see `page_files.py` and `monitoring.py`."""
+        """Further pages beneath `root`, by path, such as those of the room `web`."""
         self.pages |= dict.fromkeys((root, f"{root}/", self.prefix, f"{self.prefix}/"), self._list_addresses)
         self.folders: dict[str, Callable[[str, web.BaseRequest], Awaitable[web.StreamResponse]]] = {}
-        """Answers by the rest of the path for everything beneath these paths, which all may read; see
-        `page_files.py` and `documentation.py`."""
+        """Answers by the rest of the path for everything beneath these paths, which all may read."""
         self._page = {f"{root}{path}" for path in ("", "/", "/api", "/api/", "/docs", "/worker.js")}
         self._open = {f"{self.prefix}/{each.resource}" for each in OPERATIONS if each.is_open}
         self.access = access
@@ -123,9 +121,6 @@ class Api:
         self.history = history
         self.journal = journal
         self._calls: set[asyncio.Task[Any]] = set()
-        # the OpenAPI document, with this chamber's names or without
-        self._descriptions: dict[bool, bytes] = {}
-        self._described = (-1, -1)  # the changes of topics and services that they contain
 
     def offer(self, operations: Iterable[Operation]) -> None:
         """Serve further operations, those of a part, from now on."""
@@ -135,7 +130,6 @@ class Api:
     def _route(self) -> None:
         self.operations = (*_operations(self.limits), *self._of_parts)
         self.routes = _routes(self.operations)
-        self._described = (-1, -1)
 
     def is_page(self, path: str) -> bool:
         """Whether a path is the page or one of its files: they hold no data, so all may load them."""
@@ -406,25 +400,6 @@ class Api:
             user, role = await self.access.identify(call.request)
         return json_answer({"access": self._mode, "user": user, "role": role})
 
-    # the API itself
-
-    def document(self, *, chamber: bool = False) -> dict[str, Any]:
-        """The OpenAPI document; with `chamber` also the paths of this chamber's services and topics."""
-        from growd.api.openapi import document, secured  # noqa: PLC0415  only who asks for it needs it
-
-        described = document(self.operations, self.prefix, self.bus if chamber else None)
-        return described if self.access is None else secured(described)
-
-    async def get_openapi(self, call: Call) -> web.StreamResponse:
-        await load("growd.api.openapi")
-        now = (self.bus.topics.changes, self.bus.services.changes)
-        if self._described != now:
-            self._descriptions, self._described = {}, now
-        chamber = call.query["chamber"]
-        if chamber not in self._descriptions:
-            self._descriptions[chamber] = msgspec.json.encode(self.document(chamber=chamber))
-        return JsonAnswer(self._descriptions[chamber])
-
 
 _TIMEOUT: Final = Field("timeout", Kind.FLOAT64, 0, unit="s", default=0.0, doc="longest time to wait")
 _LATEST: Final = Field("latest", Kind.BOOL, default=True, doc="begin with the last message")
@@ -524,10 +499,6 @@ OPERATIONS: Final = (
     Operation(
         "GET", "session", "", "Who the client is, and what it may do", Api.get_session,
         answer="session", refusals=(429, 503), is_open=True,
-    ),
-    Operation(
-        "GET", "openapi.json", "", "This document", Api.get_openapi,
-        query=(Field("chamber", Kind.BOOL, default=False, doc="with the names of this chamber"),),
     ),
 )  # fmt: skip
 

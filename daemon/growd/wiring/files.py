@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 from pathlib import Path
 
 from growd.config import ConfigError
 from growd.config.secrets import read_secret, secret_path
 from growd.runtime.files import EncodingError, decoded
-from growd.runtime.npm import lacks_packages, npm_command
-
-_log = logging.getLogger(__name__)
 
 
 def shipped_folder(name: str) -> tuple[Path, bool]:
@@ -23,14 +19,6 @@ def shipped_folder(name: str) -> tuple[Path, bool]:
     if packaged.is_dir():
         return packaged, False
     return Path(__file__).parents[3] / name, True
-
-
-def page_folder() -> tuple[Path, bool]:
-    """The folder of the page, as `shipped_folder` has it. Logs missing libraries. Blocking."""
-    folder, is_edited = shipped_folder("page")
-    if lacks_packages(folder):
-        _log.warning("the page lacks its npm packages: run %s", npm_command(folder))
-    return folder, is_edited
 
 
 def read_credentials(

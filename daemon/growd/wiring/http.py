@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -10,7 +9,6 @@ from growd.access.origins import OriginGuard
 from growd.api.front_door import FrontDoor
 from growd.api.monitoring import MonitoringPages
 from growd.api.operations import Api
-from growd.api.page_files import PageFiles
 from growd.host.systemd import passed_sockets
 from growd.proxy.gateway import FlushBeforeRead, Gateway
 from growd.runtime.clock import RealClock
@@ -18,7 +16,6 @@ from growd.runtime.supervisor import Supervisor
 from growd.server.client_limits import ClientLimits, Clients
 from growd.wiring.access import access_control
 from growd.wiring.database import configured_history
-from growd.wiring.files import page_folder, shipped_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -74,9 +71,6 @@ async def serving(core: Core, status: StatusNode, reloader: Reloader) -> AsyncIt
     guard = OriginGuard(http)
     door = FrontDoor(api, answering, guard=guard)
     MonitoringPages(status).open(api, door)
-    folder, is_edited = await asyncio.to_thread(page_folder)
-    docs, _ = await asyncio.to_thread(shipped_folder, "docs")
-    PageFiles(api, folder, docs, is_edited=is_edited)
 
     offer_reloads(reloader, guard, clients)
     if authorization is not None:

@@ -14,7 +14,7 @@ from aiohttp import hdrs, web
 
 from growd.bus.errors import shown
 from growd.server.errors import ApiError
-from growd.server.served_page import POLICY, TYPES
+from growd_web.served_page import POLICY, TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from markdown_it.token import Token
 
-    from growd.server.served_page import ServedPage
+    from growd_web.served_page import ServedPage
 
 TEMPLATE: Final = "docs.html"
 _SHOWN: Final = {".md": ".html", ".svg": ".svg", ".png": ".png"}

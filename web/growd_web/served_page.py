@@ -24,7 +24,7 @@ from growd.bus.errors import shown
 from growd.runtime.npm import npm_command
 from growd.server.client_request import weights
 from growd.server.errors import ApiError
-from growd.server.joined_modules import joined
+from growd_web.joined_modules import joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

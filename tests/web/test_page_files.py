@@ -11,10 +11,10 @@ import pytest
 import pytest_asyncio
 from yarl import URL
 
-from growd.api.page_files import PageFiles
 from growd.server.client_limits import ClientLimits, Clients
-from growd.server.served_page import read_page
 from growd_hwsim.fault_kinds import KINDS
+from growd_web.page_files import PageFiles
+from growd_web.served_page import read_page
 from support.checkout import ROOT
 from support.daemon import serving
 

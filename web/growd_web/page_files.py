@@ -5,14 +5,17 @@ The documentation is beneath `<root>/docs/`, see `documentation.py`.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import hdrs, web
 
 from growd.runtime.event_loop import load
+from growd.runtime.npm import lacks_packages, npm_command
 from growd.server.client_request import prefers_html
-from growd.server.served_page import ServedPage
+from growd.wiring.files import shipped_folder
+from growd_web.served_page import ServedPage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from growd.api.operations import Api, Page
 
 _INDEX: Final = "README.md"
+_log = logging.getLogger(__name__)
 
 
 class PageFiles:
@@ -47,8 +51,8 @@ class PageFiles:
         api.folders[f"{root}/docs/"] = self._document
 
     async def _document(self, path: str, request: web.BaseRequest) -> web.StreamResponse:
-        await load("growd.api.documentation")
-        from growd.api.documentation import documentation_file  # noqa: PLC0415  few read it
+        await load("growd_web.documentation")
+        from growd_web.documentation import documentation_file  # noqa: PLC0415  few read it
 
         return await documentation_file(self._docs, self._served, path, request)
 
@@ -67,3 +71,11 @@ def _by_accept(page: Page, links: Page) -> Page:
         return response
 
     return choose
+
+
+def page_folder() -> tuple[Path, bool]:
+    """The folder of the page, as `shipped_folder` has it. Logs missing libraries. Blocking."""
+    folder, is_edited = shipped_folder("page")
+    if lacks_packages(folder):
+        _log.warning("the page lacks its npm packages: run %s", npm_command(folder))
+    return folder, is_edited

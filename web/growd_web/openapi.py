@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the operations, services and topics."""
+"""The OpenAPI document (spec.openapis.org/oas/v3.1.0), made from the operations, services and topics."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from growd import __version__
-from growd.api.answer_schemas import ANSWERS, form_schema, object_of
 from growd.api.requests import JSON_TYPE
 from growd.api.stream_formats import FORMATS, TOPICS_FORMATS
 from growd.bus.fields import INT64_MAX, INT64_MIN, Field, Kind
 from growd.bus.names import MAX_NAME, PATTERN
 from growd.store.entries.photos import TYPES
+from growd_web.answer_schemas import ANSWERS, form_schema, object_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -103,7 +103,7 @@ BODY_REFUSALS: Final = (408, 413, 415, 503)  # of every operation that takes a b
 
 
 def document(operations: Iterable[Operation], prefix: str, bus: Bus | None) -> dict[str, Any]:
-    """The document (https://spec.openapis.org/oas/v3.1.0), with a path for each service and topic."""
+    """The document, with a path for each service and topic."""
     paths: dict[str, Any] = {}
     for operation in operations:
         path = f"/{operation.resource}" + (f"/{{{operation.kind}}}" if operation.kind else "")
