@@ -9,10 +9,10 @@ import pytest
 
 from growd import own_kinds
 from growd.device_kinds import SENSOR_KINDS
-from growd.wiring.driver_trials import subject_of
 from growd_drivers.kinds import UnloadedKind
 from growd_hwsim.driver_bench import SHARE
 from growd_hwsim.driver_trials import trials_of
+from growd_simulation.driver_trials import subject_of
 from support.own_packages import EXAMPLE, KIND, importable, unpacked, wheel_of
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from growd_analysis.simulation import simulated_run
-from growd_analysis.simulation.summary import Summary
+from growd_simulation.recipes import simulated_run
+from growd_simulation.recipes.summary import Summary
 from support.program import GROWD
 from support.waiting import PATIENCE_S
 

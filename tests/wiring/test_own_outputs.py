@@ -13,14 +13,14 @@ import pytest
 from growd import own_kinds
 from growd.config import ConfigError, chambers_of, load
 from growd.config.outputs import OwnOutput
-from growd.wiring.driver_trials import output_subject_of
-from growd.wiring.fault_services import fault_places
 from growd.wiring.outputs import place_of_output
 from growd.wiring.rest import Outcome, make_others_safe
 from growd_hwsim.driver_trials import results_until_hung
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import WiredChip, Wiring
 from growd_hwsim.output_trials import trials_of_output
+from growd_simulation.driver_trials import output_subject_of
+from growd_simulation.fault_services import fault_places
 from support.machine import SleepingTime, simulated
 from support.own_packages import importable, written
 from support.relay_board import SOURCE

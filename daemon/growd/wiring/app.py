@@ -49,7 +49,6 @@ from growd.wiring.runs import figure_keeper, figure_points
 from growd.wiring.store import RELOADABLE, Core, Storage
 from growd_drivers.errors import DriverError
 from growd_drivers.pins import kept_pins
-from growd_hwsim.errors import SimulationError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -65,14 +64,7 @@ if TYPE_CHECKING:
     from growd.wiring.http import Served
     from growd_drivers.hardware import Hardware
 
-START_ERRORS: Final = (
-    AddressError,
-    BusError,
-    CertificateError,
-    DriverError,
-    LocalStoreError,
-    SimulationError,
-)
+START_ERRORS: Final = (AddressError, BusError, CertificateError, DriverError, LocalStoreError)
 READY_S: Final = 10.0  # how long the start waits for the database
 _log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from growd.wiring.fault_services import fault_places
 from growd_hwsim.errors import FaultError
 from growd_hwsim.faults import Fault
+from growd_simulation.fault_services import fault_places
 
 if TYPE_CHECKING:
     from growd.config import Config

@@ -10,7 +10,6 @@ from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
 from growd.config import chambers_of
 from growd.config.outputs import IN_THE_NETWORK, OwnOutput
-from growd.wiring.simulator import place_in_network
 from growd_drivers.sc16is750 import place_of as place_of_bridge
 from growd_hwsim.actuators import DOOR
 from growd_hwsim.chip import SENSORS
@@ -18,6 +17,7 @@ from growd_hwsim.errors import FaultError
 from growd_hwsim.fault_files import parse_fault
 from growd_hwsim.fault_kinds import KINDS, WITH_AMOUNT, kinds_at, unit_of_amount
 from growd_hwsim.faults import network_place, place_of
+from growd_simulation.simulated_hardware import place_in_network
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,9 +1,8 @@
-"""Simulated hardware, wired as configured, with a simulated chamber for each environment; and its clock."""
+"""Simulated hardware, wired as configured, with a simulated chamber for each environment."""
 
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,10 +14,6 @@ from growd.config.outputs import IN_THE_NETWORK, OwnOutput
 from growd.device_kinds import OWN_OUTPUTS, SENSOR_KINDS
 from growd.own_kinds import BUILT_IN, chip_fault, reason_of
 from growd.recipes.position import time_of_day
-from growd.runtime.clock import RealClock
-from growd.runtime.simulated_clock import SimulatedClock
-from growd.store.errors import LocalStoreError
-from growd.wiring.simulated_truth import truth_at, truth_of
 from growd_drivers.kinds import UnloadedKind
 from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.chip import SENSORS
@@ -37,25 +32,18 @@ from growd_hwsim.i2c import I2CSlave
 from growd_hwsim.network_switches import WiredNetwork
 from growd_hwsim.parameters import ChamberParameters
 from growd_hwsim.uart import UartSlave
+from growd_simulation.truths import truth_at, truth_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from growd.config import Chamber, Config, Output, Sensor
     from growd.runtime.clock import Clock
-    from growd.store.local import LocalStore
     from growd_drivers.kinds import OutputKind, SensorKind
-    from growd_hwsim.broker import SimulatedBroker
 
-RENEWED_S: Final = 2.0
-"""How often simulated time is reserved for three times as long: real seconds at up to `MOST` times."""
-
-MOST: Final = 1_000.0
 HANG_S: Final = 0.1
 """Between two looks whether a simulated call still hangs."""
 
-STEP_S: Final = 1.0  # between two looks at the simulated broker
-_KEY: Final = "simulated_time"
 _log = logging.getLogger(__name__)
 
 _PWM_CHANNELS: Final = 4  # of a Raspberry Pi 5, where each PWM pin has its own channel
@@ -76,48 +64,6 @@ def simulated_hardware(config: Config, clock: Clock) -> SimulatedHardware:
         further=[(_modelled(each, clock), _wiring(each)) for each in further],
         seed=simulator.seed,
     )
-
-
-async def simulated_clock(config: Config, local: LocalStore) -> Clock:
-    """The clock of a simulation, which starts at the time saved in `local` if that is ahead.
-
-    At speed 1 and without such a time it is the machine's own clock.
-    """
-    saved = await local.state(_KEY, 0.0)
-    now, speed = time.time(), config.simulator.speed
-    if speed == 1 and saved <= now:
-        return RealClock()
-    return SimulatedClock(speed, max(now, saved))
-
-
-async def reserve_time(local: LocalStore, clock: SimulatedClock) -> None:
-    """Keep a time in `local` that is ahead of the clock, until cancelled.
-
-    After a kill, growd starts at that time, so that no time is used twice.
-    """
-    period_s = RENEWED_S * min(clock.speed, MOST)
-    while True:
-        await _save(local, clock.time() + 3 * period_s)
-        await clock.sleep(period_s)
-
-
-async def run_broker(broker: SimulatedBroker, clock: Clock) -> None:
-    """Let the simulated sensors on a broker publish, until cancelled."""
-    while True:
-        broker.step()
-        await clock.sleep(STEP_S)
-
-
-async def release_time(local: LocalStore, clock: SimulatedClock) -> None:
-    """Save the present time at a clean end: the next run starts there."""
-    await _save(local, clock.time())
-
-
-async def _save(local: LocalStore, moment: float) -> None:
-    try:
-        await local.save_state(_KEY, moment)
-    except LocalStoreError as error:
-        _log.debug("the simulated time can't be saved: %s", error)
 
 
 def _modelled(chamber: Chamber, clock: Clock) -> SimulatedChamber:
