@@ -17,15 +17,14 @@ from growd.recipes.position import time_of_day
 from growd_drivers.kinds import UnloadedKind
 from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.chip import SENSORS
+from growd_hwsim.chips.gpio_input import SimulatedContact
+from growd_hwsim.chips.mqtt_sensor import SimulatedMqttSensor
 from growd_hwsim.fault_files import load_faults
 from growd_hwsim.hardware import (
     SimulatedHardware,
     WiredChip,
-    WiredMqtt,
+    WiredProbe,
     WiredRelay,
-    WiredSwitch,
-    WiredThermometer,
-    WiredVoltage,
     Wiring,
 )
 from growd_hwsim.i2c import I2CSlave
@@ -35,11 +34,12 @@ from growd_hwsim.uart import UartSlave
 from growd_simulation.truths import truth_at, truth_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from growd.config import Chamber, Config, Output, Sensor
     from growd.runtime.clock import Clock
     from growd_drivers.kinds import OutputKind, SensorKind
+    from growd_hwsim.hardware import Truth
 
 HANG_S: Final = 0.1
 """Between two looks whether a simulated call still hangs."""
@@ -106,25 +106,23 @@ def _wiring(chamber: Chamber) -> Wiring:
     return Wiring(
         i2c=(*dict.fromkeys(chips), *_output_chips(own)),
         serial={sensor.port.replace("*", "0"): sensor.kind for sensor in sensors if sensor.port},
-        voltages=tuple(
-            WiredVoltage(truth_of(each, chamber), each.bus, each.i2c_address, each.channel, each.points)
+        voltages={
+            (each.bus, each.i2c_address, each.channel): partial(_volts, truth_of(each, chamber), each.points)
             for each in chamber.options.sensor
             if each.kind == "ads1115"
-        ),
-        thermometers=tuple(
-            WiredThermometer(truth_of(each, chamber), _simulated_id(chamber, each))
+        },
+        thermometers={
+            _simulated_id(chamber, each): truth_of(each, chamber)
             for each in chamber.options.sensor
             if each.one_wire_pin is not None
-        ),
+        },
         mqtt=tuple(
-            WiredMqtt(truth_of(each, chamber), each.topic, each.key, each.scale, each.offset)
+            WiredProbe(truth_of(each, chamber), partial(_publisher, each))
             for each in chamber.options.sensor
             if each.kind == "mqtt"
         ),
         switches={
-            each.switch_pin: WiredSwitch(
-                truth_of(each, chamber), active_high=each.active == "high", pull=each.pull
-            )
+            each.switch_pin: WiredProbe(truth_of(each, chamber), partial(_contact, each))
             for each in chamber.options.sensor
             if each.switch_pin is not None
         },
@@ -141,22 +139,39 @@ def _wiring(chamber: Chamber) -> Wiring:
     )
 
 
+def _volts(
+    truth: Truth,
+    points: tuple[tuple[float, float], ...],
+    hardware: SimulatedHardware,
+    model: SimulatedChamber,
+) -> float:
+    """The voltage of a sensor on a line through two points of volts and value."""
+    (volts, first), (other_volts, last) = points
+    return volts + (truth(hardware, model) - first) * (other_volts - volts) / (last - first)
+
+
+def _publisher(sensor: Sensor, truth: Callable[[], float]) -> SimulatedMqttSensor:
+    return SimulatedMqttSensor(truth, sensor.topic, key=sensor.key, scale=sensor.scale, offset=sensor.offset)
+
+
+def _contact(sensor: Sensor, truth: Callable[[], float]) -> SimulatedContact:
+    return SimulatedContact(truth, active_high=sensor.active == "high", pull=sensor.pull)
+
+
 def _with_unconfigured(wiring: Wiring, config: Config) -> Wiring:
     """The same with the sensors that a scan is to find, at places that are free."""
     sensors = [sensor for chamber in chambers_of(config) for sensor in chamber.options.sensor]
     taken = {(sensor.bus, sensor.i2c_address) for sensor in sensors if sensor.is_on_i2c}
-    chips, serial, thermometers = list(wiring.i2c), dict(wiring.serial), list(wiring.thermometers)
+    chips, serial, thermometers = list(wiring.i2c), dict(wiring.serial), dict(wiring.thermometers)
     for name in config.simulator.unconfigured:
         kind = SENSOR_KINDS[name]
         if kind.opens == "serial":
             serial.setdefault(f"/dev/serial/by-id/usb-simulated_{name}-port0", name)
         elif kind.opens == "one_wire":
-            device = f"28-{crc32(name.encode()):012x}"
-            if all(each.device != device for each in thermometers):
-                thermometers.append(WiredThermometer(truth_at("water_temperature"), device))
+            thermometers.setdefault(f"28-{crc32(name.encode()):012x}", truth_at("water_temperature"))
         elif kind.addresses and (1, kind.addresses[0]) not in taken:
             chips.append(WiredChip(name, 1, kind.addresses[0]))
-    return replace(wiring, i2c=tuple(chips), serial=serial, thermometers=tuple(thermometers))
+    return replace(wiring, i2c=tuple(chips), serial=serial, thermometers=thermometers)
 
 
 def _relay(output: Output) -> WiredRelay:
