@@ -226,11 +226,11 @@ class Loop:
         elif self.valve_open and not is_open:
             self.open_s += self.clock.monotonic() - self._opened
         self.valve_open = is_open
-        self.chamber.set_valve(is_open)
+        self.chamber.set_actuator("valve", float(is_open))
 
     def _move_fan(self, level: float, _valid_s: float) -> None:
         self.fan_on = is_on = level > 0
-        self.chamber.set_fan(is_on)
+        self.chamber.set_actuator("fan", float(is_on))
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,16 @@ import logging
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from growd.config import chambers_of
 from growd.config.outputs import IN_THE_NETWORK, OwnOutput
 from growd.device_kinds import OWN_OUTPUTS, SENSOR_KINDS
-from growd.own_kinds import BUILT_IN, chip_fault, reason_of
+from growd.own_kinds import BUILT_IN, UnusableError, in_time, reason_of
 from growd.recipes.position import time_of_day
-from growd_drivers.kinds import UnloadedKind
+from growd_drivers.kinds import SensorKind, UnloadedKind
 from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.chips.gpio_input import SimulatedContact
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from growd.config import Chamber, Config, Output, Sensor
     from growd.runtime.clock import Clock
-    from growd_drivers.kinds import OutputKind, SensorKind
+    from growd_drivers.kinds import OutputKind
     from growd_hwsim.hardware import Truth
 
 HANG_S: Final = 0.1
@@ -199,10 +200,19 @@ def _moved_by(output: Output) -> str:
     return output.role.moves if output.role else ""
 
 
-def simulated_chip_fault(kind: SensorKind | OutputKind, name: str) -> str:
-    """Why the simulated chip of a kind of another package can't be used, "" if it can. Blocking: imports."""
-    if fault := chip_fault(kind, name):
-        return fault
+def chip_fault(kind: SensorKind | OutputKind, name: str) -> str:
+    """Import the simulated chip of a kind of another package: why it can't be used, "" if it can."""
+    if not kind.chip:
+        return "its package has no simulated chip"
+    try:
+        chip = in_time(lambda: resolve_name(kind.chip), f"{kind.chip} can't be imported")
+        if getattr(chip, "name", None) != name:
+            return f"its simulated chip {kind.chip} must have the name {name!r}"
+        if isinstance(kind, SensorKind) and getattr(chip, "measurement", None) is None:
+            return f"its simulated chip {kind.chip} must have a measurement"
+        in_time(lambda: chip(lambda *_: None, lambda: 0.0, seed=0), f"{kind.chip} can't be made")
+    except UnusableError as error:
+        return str(error)
     base = UartSlave if kind.opens == "serial" else I2CSlave
     is_one = name in SENSORS and issubclass(SENSORS[name], base)
     return "" if is_one else f"its simulated chip {kind.chip} must be a subclass of {base.__name__}"
@@ -219,7 +229,7 @@ def _output_chips(outputs: Iterable[OwnOutput]) -> Iterator[WiredChip]:
         kind = OWN_OUTPUTS[output.kind]
         if not kind.chip:
             continue
-        if fault := simulated_chip_fault(kind, output.kind):
+        if fault := chip_fault(kind, output.kind):
             _log.warning("%s is not simulated: %s", output.name, fault)
         else:
             bus, address = output.own["bus"], output.own["address"]
@@ -237,7 +247,7 @@ def _has_chip(sensor: Sensor) -> bool:
     """Whether the sensor has a simulated chip. One of another package may have none, or one that fails."""
     if sensor.kind in BUILT_IN or isinstance(kind := SENSOR_KINDS[sensor.kind], UnloadedKind):
         return sensor.kind in BUILT_IN
-    if fault := simulated_chip_fault(kind, sensor.kind):
+    if fault := chip_fault(kind, sensor.kind):
         _log.warning("%s is not simulated: %s", sensor.name, fault)
     return not fault
 
