@@ -162,6 +162,7 @@ async def test_ctrl_c_ends_a_run_with_the_summary_so_far(folder):
         ("scd30@2d", "KIND"),
         ("broken:scd30@2d", "absent"),
         ("absent:scd41@2d", "scd30"),
+        ("absent:mhz19@2d", "no mhz19; there is"),
         ("absent:scd30@later", "2d6h"),
         ("absent:scd30@1h+0s", "for"),
         ("drift:scd30@1h", "amount"),
