@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import functools
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from growd.bus import Bus
 from growd.bus.errors import counted
 from growd.config import Config, ConfigError, load
 from growd.config.secrets import secret_path
+from growd.host.data_folder import StartError
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
-from growd.runtime.simulated_clock import SimulatedClock
 from growd.server.errors import CertificateError
 from growd.server.tls import read_pair
 from growd.wiring.alerts import read_address
 from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
 from growd.wiring.files import read_credentials
-from growd.wiring.hardware import broker_running, open_configured
-from growd.wiring.mqtt import read_broker
+from growd.wiring.hardware import opened_hardware
+from growd.wiring.mqtt import mqtt_link, read_broker
 from growd_cli.asking import is_running
 from growd_cli.client import HINTS, address_of
 from growd_cli.database_check import findings_of, print_findings
@@ -36,15 +38,14 @@ from growd_client.errors import GrowdError
 from growd_client.trust import trusting
 from growd_cloud.access import read_trust
 from growd_drivers.errors import DriverError
-from growd_hwsim.errors import SimulationError
 from growd_machine.raspberry_pi.model import PiError
+from growd_simulation.simulated_clock import SimulatedClock, run_simulated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from growd.runtime.clock import Clock
     from growd_cli.options import DaemonOptions
-    from growd_drivers.hardware import Hardware
 
 from growd_cli.hardware_check import DeviceAnswer
 
@@ -134,7 +135,7 @@ def _check_configuration(
             if file is None and configuration.simulator.enabled:
                 _print_warning("there is no configuration, so the hardware is simulated; add --config FILE")
             sys.exit(0 if _all_answer(configuration) else 1)
-    except (ConfigError, DriverError, SimulationError, GrowdError, PiError) as error:
+    except (ConfigError, DriverError, StartError, GrowdError, PiError) as error:
         refuse(error)
     _check_database(configuration)
     for name, sentence in described(configuration):
@@ -162,20 +163,18 @@ def _all_answer(config: Config) -> bool:
     if not config.simulator.enabled and config.http.port:
         _check_not_running(config)
     simulated = SimulatedClock() if config.simulator.enabled else None
-    clock = simulated or RealClock()
-    hardware = open_configured(config, clock)
-    try:
-        findings = run_on_loop(_answers(config, hardware, clock), simulated)
-    finally:
-        hardware.close()
+    answers = _answers(config, simulated or RealClock())
+    findings = run_simulated(answers, simulated) if simulated else run_on_loop(answers)
     asked = [finding.answers for finding in findings if finding.answers is not None]
     others = f", {len(findings) - len(asked)} cannot be asked" if len(asked) < len(findings) else ""
     echo_text(f"{sum(asked)} of {len(asked)} devices answer{others} ({hardware_of(config)}).")
     return all(asked)
 
 
-async def _answers(config: Config, hardware: Hardware, clock: Clock) -> list[DeviceAnswer]:
-    async with broker_running(config, hardware, clock):
+async def _answers(config: Config, clock: Clock) -> list[DeviceAnswer]:
+    bus = Bus(clock)
+    linked = nullcontext() if config.simulator.enabled else mqtt_link(config, bus, "check")
+    async with linked as mqtt, opened_hardware(config, bus, mqtt) as hardware:
         return await check_hardware(config, hardware, clock, _print_finding)
 
 

@@ -104,6 +104,7 @@ def _run(
     from growd.runtime.event_loop import allow_open_files, run_on_loop  # noqa: PLC0415
     from growd.wiring.app import App  # noqa: PLC0415
     from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS  # noqa: PLC0415
+    from growd.wiring.hardware import loop_of  # noqa: PLC0415
 
     allow_open_files()
     umask = os.umask(0o077)  # the data may have passwords, such as in the log of a replication
@@ -117,7 +118,7 @@ def _run(
             _log.warning("%s", warning)
         app = App(configuration, data, read, warnings, file=config)
         greet = functools.partial(_greet, configuration, to_journal=to_journal)
-        run_on_loop(app.run(greet), simulates=configuration.simulator.enabled)
+        run_on_loop(app.run(greet), loop_of(configuration))
     except (ConfigError, StartError) as error:
         refuse(error)
     finally:

@@ -39,13 +39,20 @@ PARTS: Final = {
     "csv": "growd_analysis.points.part:opened",
     "runs": "growd_analysis.runs.part:opened",
     "recipes": "growd_analysis.recipes.part:opened",
-    "simulations": "growd_analysis.simulation.part:opened",
+    "simulations": "growd_simulation.recipes.part:opened",
     "home": "growd_home.part:opened",
     "rosbridge": "growd_home.rosbridge_part:opened",
     "cloud": "growd_cloud.part:opened",
     "camera": "growd_camera.part:opened",
     "setup": "growd_machine.setup.part:opened",
 }
+SIMULATION: Final = {
+    "loop": "growd_simulation.simulated_clock:SimulatedLoop",
+    "clock": "growd_simulation.machine:clock",
+    "hardware": "growd_simulation.machine:hardware",
+}
+"""What takes the place of the machine's own if [simulator] is enabled."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -111,9 +118,8 @@ async def parts_opened(around: Surroundings, parts: Mapping[str, str] = PARTS) -
     around.bus.node("parts").describe("problems", lambda: failed)
     async with contextlib.AsyncExitStack() as stack:
         for name, place in parts.items():
-            module, _, function = place.partition(":")
             try:
-                opened = getattr(await asyncio.to_thread(import_module, module), function)
+                opened = await asyncio.to_thread(found, place)
                 await stack.enter_async_context(opened(around))
             except ConfigError:
                 raise
@@ -125,3 +131,9 @@ async def parts_opened(around: Surroundings, parts: Mapping[str, str] = PARTS) -
                     {"text": text, "is_failure": True, "code": "part_failed", "fields": fields, "name": name}
                 )
         yield
+
+
+def found(place: str) -> Any:
+    """What a place in a table of parts names, as module:name. Blocking: it imports. Raises ImportError."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)

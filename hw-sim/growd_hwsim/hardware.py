@@ -16,8 +16,6 @@ from growd_hwsim.broker import SimulatedBroker
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.chips.ads1115 import SimulatedAds1115
 from growd_hwsim.chips.ds18b20 import SimulatedDs18b20
-from growd_hwsim.chips.gpio_input import SimulatedContact
-from growd_hwsim.chips.mqtt_sensor import SimulatedMqttSensor
 from growd_hwsim.chips.sc16is750 import SimulatedSc16is750
 from growd_hwsim.faults import Faults, wait_a_moment
 from growd_hwsim.gpio import SimulatedPins
@@ -30,7 +28,6 @@ from growd_hwsim.uart import SerialPorts, UartSlave
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from growd_drivers.pins import Pull
     from growd_hwsim.chamber import SimulatedChamber
     from growd_hwsim.faults import Fault
     from growd_hwsim.network_switches import WiredNetwork
@@ -59,47 +56,11 @@ class WiredChip:
 
 
 @dataclass(frozen=True)
-class WiredVoltage:
-    """A sensor that gives an input of an ADS1115 a voltage: the line through `points`, at its truth."""
+class WiredProbe:
+    """A contact or a sensor that publishes: its truth, and what makes it of a function that returns that."""
 
     truth: Truth
-    bus: int
-    address: int
-    channel: str
-    points: tuple[tuple[float, float], ...]
-
-    def volts(self, value: float) -> float:
-        """The voltage at a value."""
-        (volts, first), (other_volts, last) = self.points
-        return volts + (value - first) * (other_volts - volts) / (last - first)
-
-
-@dataclass(frozen=True)
-class WiredThermometer:
-    """A DS18B20 with its id on the 1-wire bus."""
-
-    truth: Truth
-    device: str
-
-
-@dataclass(frozen=True)
-class WiredMqtt:
-    """A sensor that publishes its truth by MQTT, see `SimulatedMqttSensor`."""
-
-    truth: Truth
-    topic: str
-    key: str = ""
-    scale: float = 1.0
-    offset: float = 0.0
-
-
-@dataclass(frozen=True)
-class WiredSwitch:
-    """A contact on a pin, see `SimulatedContact`."""
-
-    truth: Truth
-    active_high: bool = False
-    pull: Pull = "up"
+    make: Callable[[Callable[[], float]], Any]
 
 
 _CHIPS = (WiredChip("scd30", 1, 0x61), WiredChip("bh1750", 1, 0x23))
@@ -123,6 +84,8 @@ class WiredRelay:
 class Wiring:
     """How a chamber is connected: sensors on I2C buses, pins (BCM) of lamps, relays and switches.
 
+    `voltages` has the volts at inputs of ADS1115, each by bus, address and channel; `thermometers` the
+    truths of DS18B20 by their ids; `mqtt` makes a `SimulatedMqttSensor`, `switches` a `SimulatedContact`.
     `serial` has the kind of the sensor at each serial port. `pwm_chips` has the number of channels (2 or 4)
     of each PWM chip, which drives those pins of lamps, and of outputs with hardware PWM, that it can.
     `stand_ins` has outputs whose drivers are not simulated, and what each moves. `bus_hz` has the speeds of
@@ -133,12 +96,12 @@ class Wiring:
     lamp_pins: Mapping[str, int] = field(default_factory=lambda: MappingProxyType(_LAMP_PINS))
     inverted_lamps: bool = False
     relays: Mapping[int, WiredRelay] = field(default_factory=lambda: MappingProxyType({}))
-    voltages: tuple[WiredVoltage, ...] = ()
-    thermometers: tuple[WiredThermometer, ...] = ()
-    mqtt: tuple[WiredMqtt, ...] = ()
+    voltages: Mapping[tuple[int, int, str], Truth] = field(default_factory=lambda: MappingProxyType({}))
+    thermometers: Mapping[str, Truth] = field(default_factory=lambda: MappingProxyType({}))
+    mqtt: tuple[WiredProbe, ...] = ()
     network: tuple[WiredNetwork, ...] = ()
     stand_ins: tuple[tuple[object, WiredRelay], ...] = ()
-    switches: Mapping[int, WiredSwitch] = field(default_factory=lambda: MappingProxyType({}))
+    switches: Mapping[int, WiredProbe] = field(default_factory=lambda: MappingProxyType({}))
     serial: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     pwm_chips: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
     bus_hz: Mapping[int, int | None] = field(default_factory=lambda: MappingProxyType({}))
@@ -283,12 +246,18 @@ class SimulatedHardware(Hardware):
 
     def _one_wire(self, sleep: Callable[[float], None]) -> SimulatedOneWire:
         sensors = [
-            self._thermometer(each, sensor) for each, wired in self._wired for sensor in wired.thermometers
+            (device, SimulatedDs18b20(functools.partial(truth, self, each), seed=crc32(device.encode())))
+            for each, wired in self._wired
+            for device, truth in wired.thermometers.items()
         ]
         return SimulatedOneWire(sensors, self.faults, sleep)
 
     def _broker(self, monotonic: Callable[[], float]) -> SimulatedBroker:
-        sensors = [self._publisher(each, sensor) for each, wired in self._wired for sensor in wired.mqtt]
+        sensors = [
+            sensor.make(functools.partial(sensor.truth, self, each))
+            for each, wired in self._wired
+            for sensor in wired.mqtt
+        ]
         return SimulatedBroker(sensors, self.faults, monotonic, on_send=self.network.receive)
 
     def _chip(
@@ -320,30 +289,16 @@ class SimulatedHardware(Hardware):
 
     def _connect(self, chamber: SimulatedChamber, wiring: Wiring) -> None:
         """Connect the sensors with a voltage to their ADS1115."""
-        for wired in wiring.voltages:
-            converter = self.chips[wired.bus, wired.address]
+        for (bus, address, channel), volts in wiring.voltages.items():
+            converter = self.chips[bus, address]
             if isinstance(converter, SimulatedAds1115):
-                converter.connect(wired.channel, functools.partial(self._volts, chamber, wired))
-
-    def _volts(self, chamber: SimulatedChamber, wired: WiredVoltage) -> float:
-        return wired.volts(wired.truth(self, chamber))
-
-    def _thermometer(
-        self, chamber: SimulatedChamber, wired: WiredThermometer
-    ) -> tuple[str, SimulatedDs18b20]:
-        truth = functools.partial(wired.truth, self, chamber)
-        return wired.device, SimulatedDs18b20(truth, seed=crc32(wired.device.encode()))
-
-    def _publisher(self, chamber: SimulatedChamber, wired: WiredMqtt) -> SimulatedMqttSensor:
-        truth = functools.partial(wired.truth, self, chamber)
-        return SimulatedMqttSensor(truth, wired.topic, key=wired.key, scale=wired.scale, offset=wired.offset)
+                converter.connect(channel, functools.partial(volts, self, chamber))
 
     def _switches(
         self, chamber: SimulatedChamber, wiring: Wiring
     ) -> Iterator[tuple[int, Callable[[], bool | None]]]:
         for pin, wired in wiring.switches.items():
-            truth = functools.partial(wired.truth, self, chamber)
-            switch = SimulatedContact(truth, active_high=wired.active_high, pull=wired.pull)
+            switch = wired.make(functools.partial(wired.truth, self, chamber))
             yield pin, functools.partial(self.faults.switch, pin, switch.level)
 
     def _adapter(self, number: int) -> I2CAdapter:

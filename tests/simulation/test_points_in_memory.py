@@ -14,7 +14,7 @@ from growd.store.points import PointMaker
 from growd_analysis.points.csv_format import CsvFormat
 from growd_analysis.points.export import COLUMNS, Export, ExportQuery
 from growd_analysis.points.part_file import StreamFile
-from growd_analysis.simulation.points import SOURCE, MemoryReader, PointsInMemory
+from growd_simulation.recipes.points import SOURCE, MemoryReader, PointsInMemory
 
 ENVIRONMENT = "environment_1"
 CO2, WARMTH = "air_carbon_dioxide", "air_temperature"

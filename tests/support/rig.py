@@ -13,12 +13,13 @@ from growd.bus import Bus
 from growd.control.hold import OutputHold
 from growd.device_kinds import SENSOR_KINDS
 from growd.runtime.liveness import Liveness
-from growd.runtime.simulated_clock import SimulatedClock, moving, on_one_core
 from growd.runtime.supervisor import Supervisor
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics
 from growd.wiring.pumps import simulated_cylinders
-from growd.wiring.simulator import run_broker, simulated_hardware
+from growd_simulation.machine import run_broker
+from growd_simulation.simulated_clock import SimulatedClock, moving, on_one_core
+from growd_simulation.simulated_hardware import simulated_hardware
 from support.memory import ShortMemory
 
 if TYPE_CHECKING:

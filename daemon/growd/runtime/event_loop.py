@@ -7,14 +7,11 @@ import ctypes
 import gc
 import resource
 import sys
-from contextlib import ExitStack
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from growd.runtime.simulated_clock import SimulatedClock
+    from collections.abc import Callable, Coroutine
 
 T = TypeVar("T")
 
@@ -44,24 +41,13 @@ async def load(*modules: str) -> None:
 
 
 def run_on_loop(
-    main: Coroutine[Any, Any, T], clock: SimulatedClock | None = None, *, simulates: bool = False
+    main: Coroutine[Any, Any, T], loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
 ) -> T:
-    """Run `main` to its end. With a `clock` its time waits for the work of this loop.
-
-    A loop that `simulates` can have such a clock later.
+    """Run `main` to its end.
 
     Objects that exist by now are excluded from garbage collection: a full collection with them blocks the
     loop for 45 ms on a fast machine.
     """
     gc.freeze()
-    if clock is None and not simulates:
-        with asyncio.Runner() as runner:
-            return runner.run(main)
-    from growd.runtime.simulated_clock import SimulatedLoop, moving, on_one_core  # noqa: PLC0415
-
-    with ExitStack() as stack:
-        runner = stack.enter_context(asyncio.Runner(loop_factory=SimulatedLoop))
-        if clock is not None:
-            stack.enter_context(on_one_core())
-            stack.enter_context(moving(clock, runner.get_loop()))
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
         return runner.run(main)

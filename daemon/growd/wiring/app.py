@@ -48,7 +48,6 @@ from growd.wiring.retention import configured_retention, configured_rollups
 from growd.wiring.store import RELOADABLE, Core, Storage
 from growd_drivers.errors import DriverError
 from growd_drivers.pins import kept_pins
-from growd_hwsim.errors import SimulationError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -63,14 +62,7 @@ if TYPE_CHECKING:
     from growd.wiring.http import Served
     from growd_drivers.hardware import Hardware
 
-START_ERRORS: Final = (
-    AddressError,
-    BusError,
-    CertificateError,
-    DriverError,
-    LocalStoreError,
-    SimulationError,
-)
+START_ERRORS: Final = (AddressError, BusError, CertificateError, DriverError, LocalStoreError)
 READY_S: Final = 10.0  # how long the start waits for the database
 _log = logging.getLogger(__name__)
 

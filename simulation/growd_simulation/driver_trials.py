@@ -11,11 +11,11 @@ from growd.device_kinds import OWN_OUTPUTS, SENSOR_KINDS
 from growd.variables import VARIABLES
 from growd.wiring.own_drivers import opened_output
 from growd.wiring.sensors import open_sensor
-from growd.wiring.simulated_truth import TRUTHS
 from growd_drivers.kinds import OutputKind
 from growd_hwsim.driver_bench import PORT, TrialSubject
 from growd_hwsim.driver_trials import results_until_hung, trials_of
 from growd_hwsim.output_trials import OutputSubject, trials_of_output
+from growd_simulation.truths import TRUTHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

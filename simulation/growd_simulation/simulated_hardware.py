@@ -1,61 +1,50 @@
-"""Simulated hardware, wired as configured, with a simulated chamber for each environment; and its clock."""
+"""Simulated hardware, wired as configured, with a simulated chamber for each environment."""
 
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from growd.config import chambers_of
 from growd.config.outputs import IN_THE_NETWORK, OwnOutput
 from growd.device_kinds import OWN_OUTPUTS, SENSOR_KINDS
-from growd.own_kinds import BUILT_IN, chip_fault, reason_of
+from growd.own_kinds import BUILT_IN, UnusableError, in_time, reason_of
 from growd.recipes.position import time_of_day
-from growd.runtime.clock import RealClock
-from growd.runtime.simulated_clock import SimulatedClock
-from growd.store.errors import LocalStoreError
-from growd.wiring.simulated_truth import truth_at, truth_of
-from growd_drivers.kinds import UnloadedKind
+from growd_drivers.kinds import SensorKind, UnloadedKind
 from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.chip import SENSORS
+from growd_hwsim.chips.gpio_input import SimulatedContact
+from growd_hwsim.chips.mqtt_sensor import SimulatedMqttSensor
 from growd_hwsim.fault_files import load_faults
 from growd_hwsim.hardware import (
     SimulatedHardware,
     WiredChip,
-    WiredMqtt,
+    WiredProbe,
     WiredRelay,
-    WiredSwitch,
-    WiredThermometer,
-    WiredVoltage,
     Wiring,
 )
 from growd_hwsim.i2c import I2CSlave
 from growd_hwsim.network_switches import WiredNetwork
 from growd_hwsim.parameters import ChamberParameters
 from growd_hwsim.uart import UartSlave
+from growd_simulation.truths import truth_at, truth_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from growd.config import Chamber, Config, Output, Sensor
     from growd.runtime.clock import Clock
-    from growd.store.local import LocalStore
-    from growd_drivers.kinds import OutputKind, SensorKind
-    from growd_hwsim.broker import SimulatedBroker
+    from growd_drivers.kinds import OutputKind
+    from growd_hwsim.hardware import Truth
 
-RENEWED_S: Final = 2.0
-"""How often simulated time is reserved for three times as long: real seconds at up to `MOST` times."""
-
-MOST: Final = 1_000.0
 HANG_S: Final = 0.1
 """Between two looks whether a simulated call still hangs."""
 
-STEP_S: Final = 1.0  # between two looks at the simulated broker
-_KEY: Final = "simulated_time"
 _log = logging.getLogger(__name__)
 
 _PWM_CHANNELS: Final = 4  # of a Raspberry Pi 5, where each PWM pin has its own channel
@@ -76,48 +65,6 @@ def simulated_hardware(config: Config, clock: Clock) -> SimulatedHardware:
         further=[(_modelled(each, clock), _wiring(each)) for each in further],
         seed=simulator.seed,
     )
-
-
-async def simulated_clock(config: Config, local: LocalStore) -> Clock:
-    """The clock of a simulation, which starts at the time saved in `local` if that is ahead.
-
-    At speed 1 and without such a time it is the machine's own clock.
-    """
-    saved = await local.state(_KEY, 0.0)
-    now, speed = time.time(), config.simulator.speed
-    if speed == 1 and saved <= now:
-        return RealClock()
-    return SimulatedClock(speed, max(now, saved))
-
-
-async def reserve_time(local: LocalStore, clock: SimulatedClock) -> None:
-    """Keep a time in `local` that is ahead of the clock, until cancelled.
-
-    After a kill, growd starts at that time, so that no time is used twice.
-    """
-    period_s = RENEWED_S * min(clock.speed, MOST)
-    while True:
-        await _save(local, clock.time() + 3 * period_s)
-        await clock.sleep(period_s)
-
-
-async def run_broker(broker: SimulatedBroker, clock: Clock) -> None:
-    """Let the simulated sensors on a broker publish, until cancelled."""
-    while True:
-        broker.step()
-        await clock.sleep(STEP_S)
-
-
-async def release_time(local: LocalStore, clock: SimulatedClock) -> None:
-    """Save the present time at a clean end: the next run starts there."""
-    await _save(local, clock.time())
-
-
-async def _save(local: LocalStore, moment: float) -> None:
-    try:
-        await local.save_state(_KEY, moment)
-    except LocalStoreError as error:
-        _log.debug("the simulated time can't be saved: %s", error)
 
 
 def _modelled(chamber: Chamber, clock: Clock) -> SimulatedChamber:
@@ -160,25 +107,23 @@ def _wiring(chamber: Chamber) -> Wiring:
     return Wiring(
         i2c=(*dict.fromkeys(chips), *_output_chips(own)),
         serial={sensor.port.replace("*", "0"): sensor.kind for sensor in sensors if sensor.port},
-        voltages=tuple(
-            WiredVoltage(truth_of(each, chamber), each.bus, each.i2c_address, each.channel, each.points)
+        voltages={
+            (each.bus, each.i2c_address, each.channel): partial(_volts, truth_of(each, chamber), each.points)
             for each in chamber.options.sensor
             if each.kind == "ads1115"
-        ),
-        thermometers=tuple(
-            WiredThermometer(truth_of(each, chamber), _simulated_id(chamber, each))
+        },
+        thermometers={
+            _simulated_id(chamber, each): truth_of(each, chamber)
             for each in chamber.options.sensor
             if each.one_wire_pin is not None
-        ),
+        },
         mqtt=tuple(
-            WiredMqtt(truth_of(each, chamber), each.topic, each.key, each.scale, each.offset)
+            WiredProbe(truth_of(each, chamber), partial(_publisher, each))
             for each in chamber.options.sensor
             if each.kind == "mqtt"
         ),
         switches={
-            each.switch_pin: WiredSwitch(
-                truth_of(each, chamber), active_high=each.active == "high", pull=each.pull
-            )
+            each.switch_pin: WiredProbe(truth_of(each, chamber), partial(_contact, each))
             for each in chamber.options.sensor
             if each.switch_pin is not None
         },
@@ -195,22 +140,39 @@ def _wiring(chamber: Chamber) -> Wiring:
     )
 
 
+def _volts(
+    truth: Truth,
+    points: tuple[tuple[float, float], ...],
+    hardware: SimulatedHardware,
+    model: SimulatedChamber,
+) -> float:
+    """The voltage of a sensor on a line through two points of volts and value."""
+    (volts, first), (other_volts, last) = points
+    return volts + (truth(hardware, model) - first) * (other_volts - volts) / (last - first)
+
+
+def _publisher(sensor: Sensor, truth: Callable[[], float]) -> SimulatedMqttSensor:
+    return SimulatedMqttSensor(truth, sensor.topic, key=sensor.key, scale=sensor.scale, offset=sensor.offset)
+
+
+def _contact(sensor: Sensor, truth: Callable[[], float]) -> SimulatedContact:
+    return SimulatedContact(truth, active_high=sensor.active == "high", pull=sensor.pull)
+
+
 def _with_unconfigured(wiring: Wiring, config: Config) -> Wiring:
     """The same with the sensors that a scan is to find, at places that are free."""
     sensors = [sensor for chamber in chambers_of(config) for sensor in chamber.options.sensor]
     taken = {(sensor.bus, sensor.i2c_address) for sensor in sensors if sensor.is_on_i2c}
-    chips, serial, thermometers = list(wiring.i2c), dict(wiring.serial), list(wiring.thermometers)
+    chips, serial, thermometers = list(wiring.i2c), dict(wiring.serial), dict(wiring.thermometers)
     for name in config.simulator.unconfigured:
         kind = SENSOR_KINDS[name]
         if kind.opens == "serial":
             serial.setdefault(f"/dev/serial/by-id/usb-simulated_{name}-port0", name)
         elif kind.opens == "one_wire":
-            device = f"28-{crc32(name.encode()):012x}"
-            if all(each.device != device for each in thermometers):
-                thermometers.append(WiredThermometer(truth_at("water_temperature"), device))
+            thermometers.setdefault(f"28-{crc32(name.encode()):012x}", truth_at("water_temperature"))
         elif kind.addresses and (1, kind.addresses[0]) not in taken:
             chips.append(WiredChip(name, 1, kind.addresses[0]))
-    return replace(wiring, i2c=tuple(chips), serial=serial, thermometers=tuple(thermometers))
+    return replace(wiring, i2c=tuple(chips), serial=serial, thermometers=thermometers)
 
 
 def _relay(output: Output) -> WiredRelay:
@@ -238,10 +200,19 @@ def _moved_by(output: Output) -> str:
     return output.role.moves if output.role else ""
 
 
-def simulated_chip_fault(kind: SensorKind | OutputKind, name: str) -> str:
-    """Why the simulated chip of a kind of another package can't be used, "" if it can. Blocking: imports."""
-    if fault := chip_fault(kind, name):
-        return fault
+def chip_fault(kind: SensorKind | OutputKind, name: str) -> str:
+    """Import the simulated chip of a kind of another package: why it can't be used, "" if it can."""
+    if not kind.chip:
+        return "its package has no simulated chip"
+    try:
+        chip = in_time(lambda: resolve_name(kind.chip), f"{kind.chip} can't be imported")
+        if getattr(chip, "name", None) != name:
+            return f"its simulated chip {kind.chip} must have the name {name!r}"
+        if isinstance(kind, SensorKind) and getattr(chip, "measurement", None) is None:
+            return f"its simulated chip {kind.chip} must have a measurement"
+        in_time(lambda: chip(lambda *_: None, lambda: 0.0, seed=0), f"{kind.chip} can't be made")
+    except UnusableError as error:
+        return str(error)
     base = UartSlave if kind.opens == "serial" else I2CSlave
     is_one = name in SENSORS and issubclass(SENSORS[name], base)
     return "" if is_one else f"its simulated chip {kind.chip} must be a subclass of {base.__name__}"
@@ -258,7 +229,7 @@ def _output_chips(outputs: Iterable[OwnOutput]) -> Iterator[WiredChip]:
         kind = OWN_OUTPUTS[output.kind]
         if not kind.chip:
             continue
-        if fault := simulated_chip_fault(kind, output.kind):
+        if fault := chip_fault(kind, output.kind):
             _log.warning("%s is not simulated: %s", output.name, fault)
         else:
             bus, address = output.own["bus"], output.own["address"]
@@ -276,7 +247,7 @@ def _has_chip(sensor: Sensor) -> bool:
     """Whether the sensor has a simulated chip. One of another package may have none, or one that fails."""
     if sensor.kind in BUILT_IN or isinstance(kind := SENSOR_KINDS[sensor.kind], UnloadedKind):
         return sensor.kind in BUILT_IN
-    if fault := simulated_chip_fault(kind, sensor.kind):
+    if fault := chip_fault(kind, sensor.kind):
         _log.warning("%s is not simulated: %s", sensor.name, fault)
     return not fault
 

@@ -20,12 +20,15 @@ import threading
 import time
 from collections import deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from growd.runtime.clock import whole_microseconds
+from growd.runtime.event_loop import run_on_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
+
+T = TypeVar("T")
 
 LAG_S: Final = 0.5
 """Real seconds that time may be behind its speed and catch up."""
@@ -351,6 +354,17 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         if self.clock is not None:
             self.clock.wait_for(future)
         return future
+
+
+def run_simulated(main: Coroutine[Any, Any, T], clock: SimulatedClock) -> T:
+    """Run `main` to its end on a loop that moves this clock, on one core."""
+
+    async def moved() -> T:
+        with moving(clock, asyncio.get_running_loop()):
+            return await main
+
+    with on_one_core():
+        return run_on_loop(moved(), SimulatedLoop)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from growd_analysis.figures.figures import EventFigures, OutputFigures, RunFigures
-    from growd_analysis.simulation.simulated_run import SimulatedRun
+    from growd_simulation.recipes.simulated_run import SimulatedRun
 
 _DAY_S: Final = 86_400.0
 _SLACK_S: Final = 3_601.0  # a day of summer time is an hour shorter

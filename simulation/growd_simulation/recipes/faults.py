@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from growd.wiring.fault_services import fault_places
-from growd_hwsim.errors import FaultError
-from growd_hwsim.faults import Fault
+from growd_simulation.fault_services import fault_among, fault_places
 
 if TYPE_CHECKING:
     from growd.config import Config
+    from growd_hwsim.faults import Fault
 
 FORM: Final = "KIND[=AMOUNT]:DEVICE@TIME[+LENGTH]"
 _FAULT: Final = re.compile(
@@ -26,13 +25,14 @@ def fault_of(text: str, config: Config) -> Fault:
     if found is None:
         raise ValueError(f"{text} is not {FORM}, such as absent:scd30@2d6h+30min")
     kind, amount, device, at, length = found.group("kind", "amount", "device", "at", "length")
-    places = fault_places(config)
-    if device not in places:
-        raise ValueError(f"{text}: the chamber has no {device}; there is {', '.join(sorted(places))}")
     try:
-        share = None if amount is None else float(amount)
-        return Fault(kind, device, _seconds(at), _seconds(length) if length else None, amount=share)
-    except (FaultError, ValueError) as error:
+        entry: dict[str, Any] = {"kind": kind, "device": device, "at": _seconds(at)}
+        if length:
+            entry["for"] = _seconds(length)
+        if amount:
+            entry["amount"] = float(amount)
+        return fault_among(fault_places(config), entry)
+    except ValueError as error:
         raise ValueError(f"{text}: {error}") from None
 
 

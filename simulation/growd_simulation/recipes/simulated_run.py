@@ -20,7 +20,6 @@ from growd.device_kinds import SENSOR_KINDS
 from growd.recipes.circumstances import counted_outputs
 from growd.recipes.formats import RecipeRefusedError
 from growd.runtime.liveness import Liveness
-from growd.runtime.simulated_clock import SimulatedClock
 from growd.runtime.supervisor import Supervisor
 from growd.store.history.history import History
 from growd.store.points import DEVICE_ID_BYTES, PointMaker
@@ -39,8 +38,9 @@ from growd_analysis.points.part_file import StreamFile
 from growd_analysis.reports.language import Language
 from growd_analysis.reports.reading import RunReading
 from growd_analysis.reports.report import report
-from growd_analysis.simulation.points import SOURCE, MemoryReader, PointsInMemory
-from growd_analysis.simulation.records import OneRun, ShortMemory
+from growd_simulation.recipes.points import SOURCE, MemoryReader, PointsInMemory
+from growd_simulation.recipes.records import OneRun, ShortMemory
+from growd_simulation.simulated_clock import SimulatedClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -167,7 +167,7 @@ async def run_simulation(
 ) -> SimulatedRun:
     """Try the recipe until its end, its time is up, or `is_stopped`. Needs a loop that moves the clock.
 
-    Raises `RecipeRefusedError`; `ConfigError`, `DriverError` and `SimulationError` if the configuration does
+    Raises `RecipeRefusedError`; `ConfigError`, `DriverError` and `StartError` if the configuration does
     not work in this simulator.
     """
     asyncio.get_running_loop().set_default_executor(_InOrder())

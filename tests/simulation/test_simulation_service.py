@@ -16,8 +16,8 @@ import pytest
 from growd.config import Config
 from growd.recipes.library import Library
 from growd_analysis.reports.elements import POLICY
-from growd_analysis.simulation.part import opened, report_operation
-from growd_analysis.simulation.service import RecipeSimulation
+from growd_simulation.recipes.part import opened, report_operation
+from growd_simulation.recipes.service import RecipeSimulation
 from support.daemon import serving
 from support.waiting import until_found
 

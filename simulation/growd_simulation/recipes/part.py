@@ -12,7 +12,7 @@ from growd.config import chambers_of
 from growd.recipes.library import Library
 from growd.server.errors import ApiError
 from growd_analysis.runs.calls import report_page
-from growd_analysis.simulation.service import FOLDER, RecipeSimulation
+from growd_simulation.recipes.service import FOLDER, RecipeSimulation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -57,6 +57,6 @@ def report_operation(simulation: RecipeSimulation) -> Operation:
 
 
 def _written(present: Callable[[], Config], environment: str) -> str:
-    from growd_analysis.simulation.configuration import simulated_chamber  # noqa: PLC0415  few simulate: it takes memory
+    from growd_simulation.recipes.configuration import simulated_chamber  # noqa: PLC0415  few simulate: it takes memory
 
     return simulated_chamber(present(), environment)

@@ -9,9 +9,9 @@ import pytest
 
 from growd.config import load
 from growd.runtime.clock import RealClock
-from growd.runtime.simulated_clock import SimulatedClock, moving
 from growd.store.local import LocalStore
-from growd.wiring.simulator import RENEWED_S, release_time, reserve_time, simulated_clock
+from growd_simulation.machine import RENEWED_S, release_time, reserve_time, simulated_clock
+from growd_simulation.simulated_clock import SimulatedClock, moving
 from support.program import started
 from support.waiting import until_found
 

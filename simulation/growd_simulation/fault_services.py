@@ -10,7 +10,6 @@ from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
 from growd.config import chambers_of
 from growd.config.outputs import IN_THE_NETWORK, OwnOutput
-from growd.wiring.simulator import place_in_network
 from growd_drivers.sc16is750 import place_of as place_of_bridge
 from growd_hwsim.actuators import DOOR
 from growd_hwsim.chip import SENSORS
@@ -18,9 +17,10 @@ from growd_hwsim.errors import FaultError
 from growd_hwsim.fault_files import parse_fault
 from growd_hwsim.fault_kinds import KINDS, WITH_AMOUNT, kinds_at, unit_of_amount
 from growd_hwsim.faults import network_place, place_of
+from growd_simulation.simulated_hardware import place_in_network
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from growd.bus import Bus
     from growd.config import Config, Output, Sensor
@@ -86,6 +86,15 @@ def fault_places(config: Config) -> dict[str, list[str]]:
     return places
 
 
+def fault_among(places: Collection[str], entry: Mapping[str, Any]) -> Fault:
+    """The fault of an entry of a faults file, at one of these places. Raises `FaultError`."""
+    fault = parse_fault(entry)
+    if fault.device not in places:
+        there = ", ".join(places) or "none"
+        raise FaultError(f"device: these chambers have no {fault.device}; there is {there}", key="device")
+    return fault
+
+
 def _places_of(sensor: Sensor) -> Iterator[str]:
     """Its pin or serial port, or its bus and its address there."""
     if sensor.switch_pin is not None:
@@ -147,13 +156,9 @@ class FaultServices:
     async def _inject(self, **entry: Any) -> dict[str, Any]:
         given = {name: value for name, value in entry.items() if value or name not in _ZERO_IS_NONE}
         try:
-            fault = parse_fault(given)
+            fault = fault_among(self._places, given)
         except FaultError as error:
             return {"success": False, "message": str(error)}
-        if fault.device not in self._places:
-            there = ", ".join(self._places) or "none"
-            message = f"device: these chambers have no {fault.device}; there is {there}"
-            return {"success": False, "message": message}
         if len(self._faults.active()) >= MOST_FAULTS:
             return {"success": False, "message": f"there are {MOST_FAULTS} faults already; clear some"}
         self._faults.inject(fault)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.runtime.event_loop import run_on_loop
-from growd.runtime.simulated_clock import STALE, SimulatedClock, moving
 from growd.runtime.worker import Worker
+from growd_simulation.simulated_clock import STALE, SimulatedClock, moving, run_simulated
 from support.program import PATIENCE_S
 from support.waiting import until
 
@@ -178,7 +177,7 @@ def test_its_speed_is_a_bound_and_the_reached_one_is_told():
             await clock.sleep(1)
         return 600 / (time.monotonic() - began)
 
-    assert run_on_loop(main(), clock) < 201
+    assert run_simulated(main(), clock) < 201
     assert 0 < clock.reached <= 200
     clock._reached = 230.0  # after a pause it makes up for the time that it is behind
     assert clock.reached == 200

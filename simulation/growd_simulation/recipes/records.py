@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from growd.store.points import PointMaker
-    from growd_analysis.simulation.points import PointsInMemory
+    from growd_simulation.recipes.points import PointsInMemory
 
 
 class ShortMemory:
