@@ -17,11 +17,11 @@ from growd.runtime.event_loop import run_on_loop
 from growd.runtime.simulated_clock import SimulatedClock
 from growd.server.errors import CertificateError
 from growd.server.tls import read_pair
-from growd.wiring.alerts import read_address
 from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
 from growd.wiring.files import read_credentials, read_trust
 from growd.wiring.hardware import broker_running, open_configured
 from growd.wiring.mqtt import read_broker
+from growd_alerts.part import read_address
 from growd_cli.asking import is_running
 from growd_cli.client import HINTS, address_of
 from growd_cli.database_check import findings_of, print_findings

@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from growd.status.status_node import StatusNode
     from growd.store.database import Database
     from growd.store.history.history import History
+    from growd.store.local import LocalStore
     from growd_drivers.hardware import Hardware
 
 PARTS: Final = {
+    "alerts": "growd_alerts.part:opened",
     "reports": "growd_analysis.reports.part:opened",
     "simulations": "growd_analysis.simulation.part:opened",
     "home": "growd_home.part:opened",
@@ -72,6 +74,8 @@ class Surroundings:
     bus: Bus
     data: Path
     """The data folder."""
+    local: LocalStore
+    """The file in it that keeps the state of growd."""
     device: str
     """The id of this device."""
     api: Api
@@ -88,6 +92,8 @@ class Surroundings:
     mqtt: MqttLink | None
     """The connection to the broker of [mqtt], if something uses it."""
     file: ConfigurationFile
+    offer_reload: Callable[..., None]
+    """`Reloader.offer`: takes the names of options, and as `apply` what uses them when they change."""
     devices: Callable[[], Devices | None]
     """None while they are not opened yet."""
     restart: Callable[[], None]

@@ -16,7 +16,7 @@ from growd.control.health import Health
 from growd.control.topics import declare_environment
 from growd.status.status_node import StatusNode
 from growd.store.local import LocalStore
-from growd.wiring.alerts import Alerting, alerting
+from growd_alerts.part import Alerting, alerting
 from support.checkout import ROOT
 from support.clock import ManualClock
 from support.mail import address_file, mail_server
@@ -254,7 +254,7 @@ async def test_a_full_disk_is_logged_once_and_the_open_alerts_are_saved_later(
         await save(local, key, state)
         kept.set()
 
-    monkeypatch.setattr("growd.wiring.alerts._RETRY_S", 0.0)
+    monkeypatch.setattr("growd_alerts.part._RETRY_S", 0.0)
     monkeypatch.setattr(LocalStore, "save_state", full)
     async with daemon(tmp_path) as growd:
         holder.append(growd)
@@ -283,14 +283,14 @@ async def test_without_rules_and_channels_nothing_wakes_up(tmp_path: Path):
 
 
 async def test_alerts_are_on_the_bus_and_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    with caplog.at_level(logging.INFO, "growd.alerts"):
+    with caplog.at_level(logging.INFO, "growd_alerts"):
         async with daemon(tmp_path) as growd:
             await growd.fail()
             await growd.recover()
             last = growd.bus.topics.get("alerts/event").last
     assert last is not None
     assert '"phase":"end"' in last.value
-    said = [record.message for record in caplog.records if record.name.startswith("growd.alerts")]
+    said = [record.message for record in caplog.records if record.name.startswith("growd_alerts")]
     assert said == [
         "alert failed: the device scd30_1 has failed: no answer",
         "alert failed has ended: the device scd30_1 is ok",

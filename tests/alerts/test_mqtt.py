@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.alerts.channels.mqtt import MqttAlerts
-from growd.alerts.messages import Alert, AlertMessage, Entry, Sender
-from growd.alerts.rules import AlertPhase
 from growd.bus import Bus
 from growd.config import Config, ConfigError
 from growd.config.alerts import Notify
 from growd.host.mqtt import Broker, MqttLink
 from growd.runtime.clock import RealClock
-from growd.wiring.alerts import read_channels
+from growd_alerts.channels.mqtt import MqttAlerts
+from growd_alerts.messages import Alert, AlertMessage, Entry, Sender
+from growd_alerts.part import read_channels
+from growd_alerts.rules import AlertPhase
 from support.broker import broker, listening
 from support.waiting import PATIENCE_S
 

@@ -22,7 +22,6 @@ from closed_loop import (
     valve_controller,
 )
 
-from growd.alerts.watch import QUIET_S, Watch
 from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.config.alerts import DEFAULT_ALERTS
@@ -36,6 +35,7 @@ from growd.status.notices import with_names
 from growd.status.status_node import StatusNode
 from growd.variables import ACIDITY, HUMIDITY, TEMPERATURE
 from growd.wiring.loops import watched_loop
+from growd_alerts.watch import QUIET_S, Watch
 from support.clock import ManualClock
 from support.running import running
 

@@ -33,7 +33,6 @@ from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
 from growd.store.memories import CalibrationRecords, InterlockMemory, ParameterKeeper
 from growd.store.points import PointMaker
-from growd.wiring.alerts import alerting
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics, describe_chambers, time_zone_name
 from growd.wiring.database import configured_database, configured_replicator, read_cloud_access
@@ -178,8 +177,6 @@ class App:
         core = Core(lambda: self._reloader.config, bus, local, database, storage, zone)
         await self._start_storage(stack, core, access)
         mqtt = await start(mqtt_link(config, bus, local.device))
-        alerts = await start(alerting(config, bus, local, status, mqtt))
-        self._reloader.offer("alert", "notify", apply=alerts.reconfigure)
         served = await start(serving(core, status, self._reloader))
         points = await start(figure_points(core))
         around = self._surroundings(core, status, served, points, mqtt=mqtt, access=access)
@@ -207,6 +204,7 @@ class App:
             core.present,
             core.bus,
             data=self.data,
+            local=core.local,
             device=core.local.device,
             api=served.api,
             address=lambda: served.door.url,
@@ -218,6 +216,7 @@ class App:
             shipping=core.storage.shipper.reading,
             mqtt=mqtt,
             file=self._file,
+            offer_reload=self._reloader.offer,
             devices=lambda: self._devices,
             restart=self.restart,
             cloud_login=access.credentials,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.alerts.rules import AlertPhase
 from growd.runtime.sentence import encode
 from growd.runtime.text import duration
+from growd_alerts.rules import AlertPhase
 
 if TYPE_CHECKING:
     from datetime import tzinfo

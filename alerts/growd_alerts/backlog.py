@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from growd.alerts.messages import Alert, AlertMessage, Entry
-from growd.alerts.rules import AlertPhase
+from growd_alerts.messages import Alert, AlertMessage, Entry
+from growd_alerts.rules import AlertPhase
 
 MOST_WAITING: Final = 200
 _DISPENSABLE: Final = (AlertPhase.REPEAT, AlertPhase.OVER, AlertPhase.NOTICE)

@@ -9,8 +9,8 @@ from growd.runtime.sentence import encode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from growd.alerts.messages import AlertMessage, Sender
     from growd.host.mqtt import MqttLink
+    from growd_alerts.messages import AlertMessage, Sender
 
 
 class MqttAlerts:

@@ -17,8 +17,8 @@ from growd.bus.errors import counted, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import STRING
 from growd.bus.services import SUCCESS
-from growd.config import ConfigError, chambers_of
-from growd.config.alerts import DEFAULT_ALERTS, faults_of_alerts
+from growd.config import ConfigError
+from growd.config.alerts import DEFAULT_ALERTS
 from growd.config.secrets import read_line
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import load
@@ -27,20 +27,21 @@ from growd.runtime.supervisor import Supervisor
 from growd.wiring.files import trusting
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from datetime import tzinfo
 
-    from growd.alerts.backlog import SavedAlerts
-    from growd.alerts.dispatch import AlertChannel, Delivery
-    from growd.alerts.messages import Alert, Sender
-    from growd.alerts.rules import AlertPhase
-    from growd.alerts.watch import Watch
     from growd.bus import Bus
-    from growd.config import Config, Finding
+    from growd.config import Config
     from growd.config.alerts import AlertOptions, Notify
     from growd.host.mqtt import MqttLink
+    from growd.parts import Surroundings
     from growd.status.status_node import StatusNode
     from growd.store.local import LocalStore
+    from growd_alerts.backlog import SavedAlerts
+    from growd_alerts.dispatch import AlertChannel, Delivery
+    from growd_alerts.messages import Alert, Sender
+    from growd_alerts.rules import AlertPhase
+    from growd_alerts.watch import Watch
 
 EVENT_TOPIC: Final = "alerts/event"
 _STATE: Final = "alerts"
@@ -63,10 +64,13 @@ _CHANNEL: Final = Field(
 )
 
 
-def unsound_alerts(config: Config) -> Iterator[Finding]:
-    """What is invalid in rules and channels beyond single options."""
-    measured = {chamber.environment: chamber.known for chamber in chambers_of(config)}
-    yield from faults_of_alerts(config.alert, config.notify, measured, broker=config.mqtt.host)
+@contextlib.asynccontextmanager
+async def opened(around: Surroundings) -> AsyncIterator[None]:
+    """Run the alerts for the body. Raises `ConfigError` for a secret that can't be read."""
+    config, local = around.present(), around.local
+    async with alerting(config, around.bus, local, around.status, around.mqtt) as alerts:
+        around.offer_reload("alert", "notify", apply=alerts.reconfigure)
+        yield
 
 
 @contextlib.asynccontextmanager
@@ -152,7 +156,7 @@ class Alerting:
 
     @cached_property
     def _sender(self) -> Sender:
-        from growd.alerts.messages import Sender  # noqa: PLC0415  loaded by those who ask
+        from growd_alerts.messages import Sender  # noqa: PLC0415  loaded by those who ask
 
         return Sender(platform.node() or "growd", self._local.device, self._zone)
 
@@ -160,9 +164,9 @@ class Alerting:
         config, clock = self._config, self._bus.clock
         if not self._rules(config) and self._saved is None:
             return
-        from growd.alerts.backlog import Backlog, SavedAlerts  # noqa: PLC0415  loaded with the channels
-        from growd.alerts.dispatch import Delivery  # noqa: PLC0415
-        from growd.alerts.watch import Watch  # noqa: PLC0415
+        from growd_alerts.backlog import Backlog, SavedAlerts  # noqa: PLC0415  loaded with the channels
+        from growd_alerts.dispatch import Delivery  # noqa: PLC0415
+        from growd_alerts.watch import Watch  # noqa: PLC0415
 
         saved = self._saved or SavedAlerts()
         self._deliveries = {
@@ -197,7 +201,7 @@ class Alerting:
 
     def _report(self, phase: AlertPhase, alert: Alert) -> None:
         """On the bus, and on the channels of the rule."""
-        from growd.alerts.messages import Entry  # noqa: PLC0415  loaded with the alert
+        from growd_alerts.messages import Entry  # noqa: PLC0415  loaded with the alert
 
         member = self._sender.member(Entry(phase, alert))
         self._events.publish(encode(member).decode())
@@ -210,7 +214,7 @@ class Alerting:
         """Its channels by name, after what watches and sends is loaded. Raises `ConfigError`."""
         if not self._rules(config) and self._saved is None:
             return {}
-        await load("growd.alerts.watch", "growd.alerts.backlog", "growd.alerts.dispatch")
+        await load("growd_alerts.watch", "growd_alerts.backlog", "growd_alerts.dispatch")
         now = self._bus.clock.time
         return await asyncio.to_thread(read_channels, config, self._sender, now, self._mqtt)
 
@@ -218,8 +222,8 @@ class Alerting:
         return [] if self._watch is None else list(self._watch.open.values())
 
     def _member(self, alert: Alert) -> dict[str, Any]:
-        from growd.alerts.messages import Entry  # noqa: PLC0415  loaded with the alert
-        from growd.alerts.rules import AlertPhase  # noqa: PLC0415
+        from growd_alerts.messages import Entry  # noqa: PLC0415  loaded with the alert
+        from growd_alerts.rules import AlertPhase  # noqa: PLC0415
 
         member = self._sender.member(Entry(AlertPhase.START, alert))
         return {**member, "acknowledged_by": alert.acknowledged_by}
@@ -280,7 +284,7 @@ class Alerting:
     def _state(self) -> SavedAlerts | None:
         if self._watch is None:
             return self._saved
-        from growd.alerts.backlog import SavedAlerts  # noqa: PLC0415  loaded with the watch
+        from growd_alerts.backlog import SavedAlerts  # noqa: PLC0415  loaded with the watch
 
         channels = {name: each.backlog.saved() for name, each in self._deliveries.items()}
         return SavedAlerts(self._open(), channels)
@@ -289,8 +293,8 @@ class Alerting:
         try:
             saved = await self._local.state(_STATE)
             if saved is not None and any(saved.values()):
-                await load("growd.alerts.backlog")
-                from growd.alerts.backlog import SavedAlerts  # noqa: PLC0415
+                await load("growd_alerts.backlog")
+                from growd_alerts.backlog import SavedAlerts  # noqa: PLC0415
 
                 self._saved = msgspec.convert(saved, SavedAlerts)
         except (*_UNSAVED, ValueError) as error:
@@ -334,11 +338,11 @@ def _channel(
     config: Config, settings: Notify, sender: Sender, now: Callable[[], float], mqtt: MqttLink | None
 ) -> AlertChannel:
     if settings.kind == "apprise":
-        from growd.alerts.channels.apprise import AppriseAlerts  # noqa: PLC0415  imported only if configured
+        from growd_alerts.channels.apprise import AppriseAlerts  # noqa: PLC0415  imported only if configured
 
         trusted = settings.ca_file or ssl.get_default_verify_paths().cafile or ""
         return AppriseAlerts(read_address(settings), sender, trusted)
-    from growd.alerts.channels.mqtt import MqttAlerts  # noqa: PLC0415  likewise
+    from growd_alerts.channels.mqtt import MqttAlerts  # noqa: PLC0415  likewise
 
     if mqtt is None:
         raise ConfigError(f"[notify] kind: {settings.name}: restart growd, which connects to the broker then")

@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from growd.alerts.messages import Place
-from growd.alerts.rules import Level, band_level
 from growd.bus.errors import counted
 from growd.bus.messages import Quality
 from growd.host.hold import Holder
 from growd.status.notices import CAMERA, CHECK_DEVICE, MAKE_ROOM
 from growd.variables import VARIABLES, hysteresis_of_band
+from growd_alerts.messages import Place
+from growd_alerts.rules import Level, band_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

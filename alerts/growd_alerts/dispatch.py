@@ -7,18 +7,18 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from growd.alerts.messages import AlertMessage
 from growd.runtime.pauses import Pauses
 from growd.runtime.supervisor import TaskFault
+from growd_alerts.messages import AlertMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from growd.alerts.backlog import Backlog
-    from growd.alerts.messages import Alert
-    from growd.alerts.rules import AlertPhase
     from growd.config.alerts import Notify
     from growd.runtime.clock import Clock
+    from growd_alerts.backlog import Backlog
+    from growd_alerts.messages import Alert
+    from growd_alerts.rules import AlertPhase
 
 PAUSES: Final = Pauses(5.0, 900.0)
 HOUR_S: Final = 3_600.0

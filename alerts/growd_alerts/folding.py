@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from growd.alerts.rules import Level
 from growd.status.causes import causes_of
 from growd.status.notices import People, key_of_alert, root_of
+from growd_alerts.rules import Level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from growd.alerts.observations import Observation
     from growd.config.alerts import AlertOptions
     from growd.status.model import Status
+    from growd_alerts.observations import Observation
 
 _SEVERITIES: Final = ("info", "warning", "critical")
 
