@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from growd.runtime.pauses import Pauses
 from growd.runtime.supervisor import TaskFault
 from growd_alerts.messages import AlertMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from growd.config.alerts import Notify
     from growd.runtime.clock import Clock
@@ -30,11 +30,8 @@ class DeliveryError(Exception):
     """A message was not delivered."""
 
 
-class AlertChannel(Protocol):
-    """A way to send alerts to operators."""
-
-    async def send(self, batch: AlertMessage) -> None:
-        """Send a message. Raises `DeliveryError` or OSError."""
+Send: TypeAlias = "Callable[[AlertMessage], Awaitable[None]]"
+"""Sends a message to operators. Raises `DeliveryError` or OSError."""
 
 
 class Delivery:
@@ -49,7 +46,7 @@ class Delivery:
     def __init__(
         self,
         settings: Notify,
-        channel: AlertChannel,
+        send: Send,
         backlog: Backlog,
         *,
         clock: Clock,
@@ -58,7 +55,7 @@ class Delivery:
     ) -> None:
         self.settings = settings
         self.backlog = backlog
-        self._channel = channel
+        self._channel = send
         self._clock = clock
         self._wall = wall
         self._on_change = on_change
@@ -135,7 +132,7 @@ class Delivery:
         async with self._sending:
             try:
                 async with asyncio.timeout(limit):
-                    await self._channel.send(batch)
+                    await self._channel(batch)
             except TimeoutError:
                 raise DeliveryError(f"no confirmation within {limit:g} s") from None
             except OSError as error:

@@ -1,14 +1,10 @@
-"""Alerts, built from the configuration: rules over the status, and channels to operators."""
+"""The part of a running daemon that reports alerts: rules over the status, and channels to operators."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-import platform
-import ssl
-import time
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -17,33 +13,22 @@ from growd.bus.errors import counted, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import STRING
 from growd.bus.services import SUCCESS
-from growd.config import ConfigError
-from growd.config.alerts import DEFAULT_ALERTS
-from growd.config.secrets import read_line
-from growd.runtime.clock import RealClock
+from growd.config.alerts import rules_of
 from growd.runtime.event_loop import load
 from growd.runtime.sentence import encode
 from growd.runtime.supervisor import Supervisor
-from growd.wiring.files import trusting
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
-    from datetime import tzinfo
+    from collections.abc import AsyncIterator, Callable
 
-    from growd.bus import Bus
+    from growd.bus.nodes import Node
     from growd.config import Config
-    from growd.config.alerts import AlertOptions, Notify
-    from growd.host.mqtt import MqttLink
     from growd.parts import Surroundings
-    from growd.status.status_node import StatusNode
-    from growd.store.local import LocalStore
+    from growd_alerts.alerting import Alerting
     from growd_alerts.backlog import SavedAlerts
-    from growd_alerts.dispatch import AlertChannel, Delivery
-    from growd_alerts.messages import Alert, Sender
-    from growd_alerts.rules import AlertPhase
-    from growd_alerts.watch import Watch
+    from growd_alerts.dispatch import Delivery
+    from growd_alerts.messages import Alert
 
-EVENT_TOPIC: Final = "alerts/event"
 _STATE: Final = "alerts"
 _RETRY_S: Final = 10.0
 _UNSAVED: Final = (OSError, RuntimeError)
@@ -66,132 +51,82 @@ _CHANNEL: Final = Field(
 
 @contextlib.asynccontextmanager
 async def opened(around: Surroundings) -> AsyncIterator[None]:
-    """Run the alerts for the body. Raises `ConfigError` for a secret that can't be read."""
-    config, local = around.present(), around.local
-    async with alerting(config, around.bus, local, around.status, around.mqtt) as alerts:
+    """Report alerts for the body. Raises `ConfigError` for a secret that can't be read."""
+    alerts = AlertNode(around)
+    async with alerts.running():
         around.offer_reload("alert", "notify", apply=alerts.reconfigure)
         yield
 
 
-@contextlib.asynccontextmanager
-async def alerting(
-    config: Config, bus: Bus, local: LocalStore, status: StatusNode, mqtt: MqttLink | None = None
-) -> AsyncIterator[Alerting]:
-    """Run the alerts for the body. Raises `ConfigError` for a secret that can't be read."""
-    zone = await asyncio.to_thread(config.environment.zone)
-    alerts = Alerting(config, bus, local, status, zone=zone, mqtt=mqtt)
-    async with alerts.running():
-        yield alerts
-
-
-class Alerting:
+class AlertNode:
     """The node `alerts`: open alerts, state of the channels, and services.
 
-    Without rules and channels it does nothing, and what watches and sends is not loaded. Open alerts and
-    unsent messages are saved in `local`, so that a restart neither repeats a start nor loses an end.
+    Without rules, channels and open alerts it does nothing, and what watches and sends is not loaded. Open
+    alerts and unsent messages are saved, so that a restart neither repeats a start nor loses an end.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        bus: Bus,
-        local: LocalStore,
-        status: StatusNode,
-        *,
-        zone: tzinfo | None,
-        mqtt: MqttLink | None,
-    ) -> None:
-        self.node = bus.node("alerts")
-        self._config = config
-        self._bus = bus
-        self._local = local
-        self._mqtt = mqtt
-        self._status = status
-        self._zone = zone
-        self._events = self.node.advertise(EVENT_TOPIC, STRING)
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._config = around.present()
         self._changed = asyncio.Event()
         self._reconfigured = asyncio.Event()
         self._save_error = ""  # why the open alerts are not on the disk
-        self._saved: SavedAlerts | None = None
-        self._next: dict[str, AlertChannel] = {}
-        self._watch: Watch | None = None
-        self._deliveries: dict[str, Delivery] = {}
-        self.node.describe("alerts", lambda: [self._member(alert) for alert in self._open()])
-        self.node.describe("channels", lambda: [each.information() for each in self._deliveries.values()])
-        self.node.describe("rules", lambda: [rule.name for rule in self._rules(self._config)])
-        self.node.describe("problems", self._problems)
-        self._serve()
+        self._saved: SavedAlerts | None = None  # of the last run
+        self._next: Callable[..., Alerting] | None = None
+        self._alerting: Alerting | None = None
+        node = around.bus.node("alerts")
+        self._events = node.advertise("alerts/event", STRING)
+        node.describe("alerts", lambda: [] if self._alerting is None else self._alerting.members())
+        node.describe("channels", lambda: [each.information() for each in self._deliveries().values()])
+        node.describe("rules", lambda: [rule.name for rule in rules_of(self._config)])
+        node.describe("problems", self._problems)
+        self._serve(node)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run for the body. Raises `ConfigError` for a secret that can't be read."""
+        bus = self._around.bus
         await self._load()
-        self._next = await self._channels(self._config)
-        async with Supervisor(self._bus.clock, self._bus.liveness) as supervisor:
+        await self.reconfigure(self._config)
+        async with Supervisor(bus.clock, bus.liveness) as supervisor:
             supervisor.start("alerts", self._run)
             supervisor.start("alerts: memory", self._save_changes)
             yield
         await self._save()
 
     async def reconfigure(self, config: Config) -> None:
-        """Use other rules and channels. Raises `ConfigError` and changes nothing if they can't be used.
+        """Use these rules and channels. Raises `ConfigError` and changes nothing if they can't be used.
 
         Open alerts of a removed rule end; unsent messages of a removed channel are dropped.
         """
-        self._next = await self._channels(config)
+        if rules_of(config) or self._state() is not None:
+            await load("growd_alerts.alerting")
+            from growd_alerts.alerting import prepared  # noqa: PLC0415
+
+            self._next = await asyncio.to_thread(prepared, self._around, config)
         self._config = config
         self._reconfigured.set()
 
     async def _run(self) -> None:
+        bus = self._around.bus
         while True:
             self._reconfigured.clear()
-            self._build(self._next)
-            async with Supervisor(self._bus.clock, self._bus.liveness) as supervisor:
-                if self._watch is not None:
-                    supervisor.start("alerts: rules", self._watch.run)
-                for name, delivery in self._deliveries.items():
-                    supervisor.start(f"alerts: {name}", delivery.run)
+            async with Supervisor(bus.clock, bus.liveness) as supervisor:
+                if self._next is not None:
+                    self._alerting = self._next(
+                        self._state(), publish=self._publish, on_change=self._changed.set
+                    )
+                    self._alerting.start(supervisor)
                 await self._reconfigured.wait()
-            self._saved = self._state()
 
-    @cached_property
-    def _sender(self) -> Sender:
-        from growd_alerts.messages import Sender  # noqa: PLC0415  loaded by those who ask
+    def _publish(self, report: dict[str, Any]) -> None:
+        self._events.publish(encode(report).decode())
 
-        return Sender(platform.node() or "growd", self._local.device, self._zone)
+    def _open(self) -> list[Alert]:
+        return [] if self._alerting is None else self._alerting.open
 
-    def _build(self, channels: dict[str, AlertChannel]) -> None:
-        config, clock = self._config, self._bus.clock
-        if not self._rules(config) and self._saved is None:
-            return
-        from growd_alerts.backlog import Backlog, SavedAlerts  # noqa: PLC0415  loaded with the channels
-        from growd_alerts.dispatch import Delivery  # noqa: PLC0415
-        from growd_alerts.watch import Watch  # noqa: PLC0415
-
-        saved = self._saved or SavedAlerts()
-        self._deliveries = {
-            settings.name: Delivery(
-                settings,
-                channels[settings.name],
-                Backlog(saved.channels.get(settings.name)),
-                clock=RealClock(),
-                wall=clock.time,
-                on_change=self._changed.set,
-            )
-            for settings in config.notify
-        }
-        self._watch = Watch(
-            clock,
-            self._status,
-            self._rules(config),
-            opened=saved.open,
-            report=self._report,
-            real=time.monotonic,
-        )
-
-    @staticmethod
-    def _rules(config: Config) -> Sequence[AlertOptions]:
-        return config.alert or (DEFAULT_ALERTS if config.notify else ())
+    def _deliveries(self) -> dict[str, Delivery]:
+        return {} if self._alerting is None else self._alerting.deliveries
 
     def _problems(self) -> list[dict[str, Any]]:
         if not self._save_error:
@@ -199,39 +134,10 @@ class Alerting:
         text = f"open alerts cannot be saved and are lost if growd ends: {self._save_error}"
         return [{"text": text, "code": "alerts_not_saved", "fields": {"reason": self._save_error}}]
 
-    def _report(self, phase: AlertPhase, alert: Alert) -> None:
-        """On the bus, and on the channels of the rule."""
-        from growd_alerts.messages import Entry  # noqa: PLC0415  loaded with the alert
-
-        member = self._sender.member(Entry(phase, alert))
-        self._events.publish(encode(member).decode())
-        for name, delivery in self._deliveries.items():
-            if not alert.channels or name in alert.channels:
-                delivery.put(phase, alert)
-        self._changed.set()
-
-    async def _channels(self, config: Config) -> dict[str, AlertChannel]:
-        """Its channels by name, after what watches and sends is loaded. Raises `ConfigError`."""
-        if not self._rules(config) and self._saved is None:
-            return {}
-        await load("growd_alerts.watch", "growd_alerts.backlog", "growd_alerts.dispatch")
-        now = self._bus.clock.time
-        return await asyncio.to_thread(read_channels, config, self._sender, now, self._mqtt)
-
-    def _open(self) -> list[Alert]:
-        return [] if self._watch is None else list(self._watch.open.values())
-
-    def _member(self, alert: Alert) -> dict[str, Any]:
-        from growd_alerts.messages import Entry  # noqa: PLC0415  loaded with the alert
-        from growd_alerts.rules import AlertPhase  # noqa: PLC0415
-
-        member = self._sender.member(Entry(AlertPhase.START, alert))
-        return {**member, "acknowledged_by": alert.acknowledged_by}
-
     # services
 
-    def _serve(self) -> None:
-        self.node.serve(
+    def _serve(self, node: Node) -> None:
+        node.serve(
             "alerts/test",
             "growd/TestAlerts",
             self._test,
@@ -239,7 +145,7 @@ class Alerting:
             reply=(*SUCCESS, Field("results", Kind.JSON, default=[])),
             doc="Send a test message on a channel and report the result.",
         )
-        self.node.serve(
+        node.serve(
             "alerts/acknowledge",
             "growd/AcknowledgeAlerts",
             self._acknowledge,
@@ -249,21 +155,19 @@ class Alerting:
         )
 
     async def _test(self, channel: str) -> dict[str, Any]:
-        chosen = [each for name, each in self._deliveries.items() if channel in ("", name)]
-        if not self._deliveries:
-            return {"success": False, "message": "no channel is configured: add a [[notify]] section"}
+        deliveries = self._deliveries()
+        chosen = {name: each for name, each in deliveries.items() if channel in ("", name)}
         if not chosen:
-            names = ", ".join(self._deliveries)
-            return {
-                "success": False,
-                "message": f"there is no channel {shown(channel)}; the channels are {names}",
-            }
-        errors = await asyncio.gather(*(each.test() for each in chosen))
+            message = "no channel is configured: add a [[notify]] section"
+            if deliveries:
+                message = f"there is no channel {shown(channel)}; the channels are {', '.join(deliveries)}"
+            return {"success": False, "message": message}
+        errors = await asyncio.gather(*(each.test() for each in chosen.values()))
         results = [
-            {"channel": each.settings.name, "taken": not error, "error": error}
-            for each, error in zip(chosen, errors, strict=True)
+            {"channel": name, "taken": not error, "error": error}
+            for name, error in zip(chosen, errors, strict=True)
         ]
-        failed = [f"{result['channel']}: {result['error']}" for result in results if result["error"]]
+        failed = [f"{name}: {error}" for name, error in zip(chosen, errors, strict=True) if error]
         sent = f"sent a test message on {counted(len(results), 'channel')}"
         return {"success": not failed, "message": "; ".join(failed) or sent, "results": results}
 
@@ -282,16 +186,11 @@ class Alerting:
     # the saved state
 
     def _state(self) -> SavedAlerts | None:
-        if self._watch is None:
-            return self._saved
-        from growd_alerts.backlog import SavedAlerts  # noqa: PLC0415  loaded with the watch
-
-        channels = {name: each.backlog.saved() for name, each in self._deliveries.items()}
-        return SavedAlerts(self._open(), channels)
+        return self._saved if self._alerting is None else self._alerting.saved()
 
     async def _load(self) -> None:
         try:
-            saved = await self._local.state(_STATE)
+            saved = await self._around.local.state(_STATE)
             if saved is not None and any(saved.values()):
                 await load("growd_alerts.backlog")
                 from growd_alerts.backlog import SavedAlerts  # noqa: PLC0415
@@ -314,7 +213,7 @@ class Alerting:
         if state is None:
             return True
         try:
-            await self._local.save_state(_STATE, msgspec.to_builtins(state))
+            await self._around.local.save_state(_STATE, msgspec.to_builtins(state))
         except _UNSAVED as error:
             if not self._save_error:
                 _log.error("can't save the open alerts: %s", error)
@@ -322,38 +221,3 @@ class Alerting:
             return False
         self._save_error = ""
         return True
-
-
-def read_channels(
-    config: Config, sender: Sender, now: Callable[[], float], mqtt: MqttLink | None
-) -> dict[str, AlertChannel]:
-    """The channels by name. Raises `ConfigError`.
-
-    Blocking: reads secrets and certificates, and imports the modules of these kinds.
-    """
-    return {each.name: _channel(config, each, sender, now, mqtt) for each in config.notify}
-
-
-def _channel(
-    config: Config, settings: Notify, sender: Sender, now: Callable[[], float], mqtt: MqttLink | None
-) -> AlertChannel:
-    if settings.kind == "apprise":
-        from growd_alerts.channels.apprise import AppriseAlerts  # noqa: PLC0415  imported only if configured
-
-        trusted = settings.ca_file or ssl.get_default_verify_paths().cafile or ""
-        return AppriseAlerts(read_address(settings), sender, trusted)
-    from growd_alerts.channels.mqtt import MqttAlerts  # noqa: PLC0415  likewise
-
-    if mqtt is None:
-        raise ConfigError(f"[notify] kind: {settings.name}: restart growd, which connects to the broker then")
-    return MqttAlerts(mqtt, f"{config.mqtt.topic}/{sender.device}/alerts/event", sender, now)
-
-
-def read_address(settings: Notify) -> str:
-    """The address of a service, "" for MQTT; checks its certificates too. Blocking. Raises `ConfigError`."""
-    trusting(f"[notify] ca_file: {settings.name}: {settings.ca_file}", settings.ca_file)
-    where = f"[notify] url_file: {settings.name}"
-    address = read_line(where, settings.url_file)
-    if address and "://" not in address:
-        raise ConfigError(f"{where}: {settings.url_file} must have an address such as ntfys://topic")
-    return address

@@ -21,7 +21,7 @@ from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
 from growd.wiring.files import read_credentials, read_trust
 from growd.wiring.hardware import broker_running, open_configured
 from growd.wiring.mqtt import read_broker
-from growd_alerts.part import read_address
+from growd_alerts.channels import read_address
 from growd_cli.asking import is_running
 from growd_cli.client import HINTS, address_of
 from growd_cli.database_check import findings_of, print_findings

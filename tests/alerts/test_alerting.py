@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
@@ -16,7 +17,7 @@ from growd.control.health import Health
 from growd.control.topics import declare_environment
 from growd.status.status_node import StatusNode
 from growd.store.local import LocalStore
-from growd_alerts.part import Alerting, alerting
+from growd_alerts.part import opened
 from support.checkout import ROOT
 from support.clock import ManualClock
 from support.mail import address_file, mail_server
@@ -25,7 +26,7 @@ from support.refusals import check_config
 from support.status import told
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.long
@@ -44,11 +45,12 @@ def mail(folder: Path, port: int, **options: Any) -> Notify:
 class Daemon:
     """Alerts on a bus with one device."""
 
-    def __init__(self, clock: ManualClock, bus: Bus, status: StatusNode, alerts: Alerting) -> None:
+    reconfigure: Callable[[Config], Awaitable[None]]
+
+    def __init__(self, clock: ManualClock, bus: Bus, status: StatusNode) -> None:
         self.clock = clock
         self.status = status
         self.bus = bus
-        self.alerts = alerts
         self._device = Health(bus.node(f"{ENV}/samplers/scd30_1"), ENV, "scd30_1", clock)
 
     async def fail(self) -> None:
@@ -80,9 +82,14 @@ async def daemon(
         bus = Bus(clock)
         declare_environment(bus, ENV, ())
         status = StatusNode(bus, [ENV])
-        async with alerting(Config(alert=rules, notify=channels), bus, local, status) as alerts:
+        growd, config = Daemon(clock, bus, status), Config(alert=rules, notify=channels)
+        around: Any = SimpleNamespace(
+            present=lambda: config, bus=bus, local=local, device=local.device, status=status, mqtt=None
+        )
+        around.offer_reload = lambda *_, apply: setattr(growd, "reconfigure", apply)
+        async with opened(around):
             await clock.settle()
-            yield Daemon(clock, bus, status, alerts)
+            yield growd
     finally:
         await local.close()
 
@@ -127,9 +134,7 @@ async def test_rules_and_channels_change_while_it_runs(tmp_path: Path):
         await box.arrived(1)
         await growd.until(lambda: growd.information()["channels"][0]["sent"] == 1)
         renamed = AlertOptions(name="other", kind="device_failed", for_s=0.0)
-        await growd.alerts.reconfigure(
-            Config(alert=(renamed,), notify=(mail(tmp_path, box.port, name="post"),))
-        )
+        await growd.reconfigure(Config(alert=(renamed,), notify=(mail(tmp_path, box.port, name="post"),)))
         await growd.clock.settle()
         assert [each["name"] for each in growd.information()["channels"]] == ["post"]
         assert growd.information()["alerts"] == []  # that of the rule that is gone has ended
@@ -146,7 +151,7 @@ async def test_a_remaining_channel_reports_that_a_rule_is_gone(tmp_path: Path):
         await box.arrived(1)
         await growd.until(lambda: growd.information()["channels"][0]["sent"] == 1)
         other = AlertOptions(name="interlock", kind="interlock")
-        await growd.alerts.reconfigure(Config(alert=(other,), notify=(mail(tmp_path, box.port),)))
+        await growd.reconfigure(Config(alert=(other,), notify=(mail(tmp_path, box.port),)))
         await growd.clock.settle()
         assert "its rule is gone from the configuration" in (await box.arrived(2))[1].get_content()
 
@@ -155,7 +160,7 @@ async def test_a_missing_secret_changes_nothing(tmp_path: Path):
     async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port)) as growd:
         wrong = mail(tmp_path, box.port, url_file=str(tmp_path / "none"))
         with pytest.raises(ConfigError, match=r"\[notify\] url_file: mail: .*none can't be read: No such"):
-            await growd.alerts.reconfigure(Config(alert=(FAILED,), notify=(wrong,)))
+            await growd.reconfigure(Config(alert=(FAILED,), notify=(wrong,)))
         await growd.fail()
         await box.arrived(1)
 

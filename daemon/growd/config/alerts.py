@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from growd.config.findings import Fault
+    from growd.config.root import Config
 
 Kind = Literal[
     "out_of_band",
@@ -146,6 +147,11 @@ DEFAULT_ALERTS: Final = (
     AlertOptions(name="too-hot", kind="too_hot", for_s=120.0),
 )
 """The default rules, with a channel and without a rule. Only the operator knows the band of a variable."""
+
+
+def rules_of(config: Config) -> Sequence[AlertOptions]:
+    """The rules that apply."""
+    return config.alert or (DEFAULT_ALERTS if config.notify else ())
 
 
 def faults_of_alerts(
