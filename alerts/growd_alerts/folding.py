@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from growd.status.causes import causes_of
 from growd.status.notices import People, key_of_alert, root_of
+from growd_alerts.messages import SEVERITIES
 from growd_alerts.rules import Level
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from growd.config.alerts import AlertOptions
     from growd.status.model import Status
     from growd_alerts.observations import Observation
-
-_SEVERITIES: Final = ("info", "warning", "critical")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,4 +54,4 @@ def _key(seen: Seen) -> tuple[str, str]:
 def _covers(cause: AlertOptions, effect: AlertOptions) -> bool:
     """Whether all who would hear of the effect hear of the cause, as urgently."""
     is_heard = not cause.channels or (effect.channels and {*effect.channels} <= {*cause.channels})
-    return bool(is_heard) and _SEVERITIES.index(cause.severity) >= _SEVERITIES.index(effect.severity)
+    return bool(is_heard) and SEVERITIES.index(cause.severity) >= SEVERITIES.index(effect.severity)

@@ -171,21 +171,27 @@ def _device_failed(rule: AlertOptions, status: Status) -> Iterator[Observation]:
             yield Observation(subject, level, text, place, remedy=remedy)
 
 
-def _interlock(rule: AlertOptions, status: Status) -> Iterator[Observation]:
+def _interlocks(rule: AlertOptions, status: Status, end: str = "") -> Iterator[tuple[InterlockStatus, Place]]:
+    """Those whose names end like this, with their environment and the name before."""
     for each in status.interlocks:
         environment, _, rest = each.name.partition("/")
-        name = rest.removeprefix("interlocks/")
-        if (name == rule.device or _is_news(name, each)) and _is_of(rule, environment, device=name):
+        name = rest.removeprefix("interlocks/").removesuffix(end)
+        if each.name.endswith(end) and _is_of(rule, environment, device=name):
+            yield each, Place(environment=environment, device=name)
+
+
+def _interlock(rule: AlertOptions, status: Status) -> Iterator[Observation]:
+    for each, place in _interlocks(rule, status):
+        name = place.device
+        if name == rule.device or _is_news(name, each):
             hint = "; it holds until it is reset" if each.needs_reset else ""
             if name.startswith("condition_") and each.holds:  # its name says what it reads, not what it does
                 hint += f"; it holds {' and '.join(each.holds)}"
             words = f"has tripped: {each.reason}{hint}" if each.tripped else "has released"
-            text = f"{environment}: the interlock {name} {words}"
-            place = Place(environment=environment, device=name)
-            is_urgent = each.is_failure and not each.needs_reset
+            text = f"{place.environment}: the interlock {name} {words}"
             is_of_start = each.tripped and each.is_quiet and name != rule.device
             level = Level.UNKNOWN if is_of_start else _level(is_raised=each.tripped)
-            yield Observation(each.name, level, text, place, is_urgent)
+            yield Observation(each.name, level, text, place, _is_urgent(each))
 
 
 def _is_news(name: str, interlock: InterlockStatus) -> bool:
@@ -195,15 +201,14 @@ def _is_news(name: str, interlock: InterlockStatus) -> bool:
 
 
 def _not_confirmed(rule: AlertOptions, status: Status) -> Iterator[Observation]:
-    for each in status.interlocks:
-        environment, _, rest = each.name.partition("/")
-        output = rest.removeprefix("interlocks/").removesuffix(_NOT_CONFIRMED)
-        if each.name.endswith(_NOT_CONFIRMED) and _is_of(rule, environment, device=output):
-            words = f"is not confirmed: {each.reason}" if each.tripped else "is confirmed again"
-            place = Place(environment=environment, device=output)
-            text = f"{environment}: the output {output} {words}"
-            is_urgent = each.is_failure and not each.needs_reset
-            yield Observation(each.name, _level(is_raised=each.tripped), text, place, is_urgent)
+    for each, place in _interlocks(rule, status, _NOT_CONFIRMED):
+        words = f"is not confirmed: {each.reason}" if each.tripped else "is confirmed again"
+        text = f"{place.environment}: the output {place.device} {words}"
+        yield Observation(each.name, _level(is_raised=each.tripped), text, place, _is_urgent(each))
+
+
+def _is_urgent(interlock: InterlockStatus) -> bool:
+    return interlock.is_failure and not interlock.needs_reset
 
 
 def _calibration_due(rule: AlertOptions, status: Status) -> Iterator[Observation]:
