@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from growd_drivers.hardware import Hardware
 
 PARTS: Final = {
+    "prometheus": "growd_home.prometheus_part:opened",
     "alerts": "growd_alerts.part:opened",
     "reports": "growd_analysis.reports.part:opened",
     "simulations": "growd_analysis.simulation.part:opened",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from growd.access.origins import OriginGuard
 from growd.api.front_door import FrontDoor
-from growd.api.monitoring import MonitoringPages
+from growd.api.monitoring import add_monitoring
 from growd.api.operations import Api
 from growd.api.page_files import PageFiles
 from growd.host.systemd import passed_sockets
@@ -76,7 +76,7 @@ async def serving(core: Core, status: StatusNode, reloader: Reloader) -> AsyncIt
     )
     guard = OriginGuard(http)
     door = FrontDoor(api, answering, guard=guard)
-    MonitoringPages(status).open(api, door)
+    add_monitoring(api, door, status)
     folder, is_edited = await asyncio.to_thread(page_folder)
     docs, _ = await asyncio.to_thread(shipped_folder, "docs")
     PageFiles(api, folder, docs, is_edited=is_edited)
