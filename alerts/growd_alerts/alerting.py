@@ -7,10 +7,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from growd.config.alerts import rules_of
 from growd.runtime.clock import RealClock
 from growd_alerts.backlog import Backlog, SavedAlerts
 from growd_alerts.channels import read_channels
+from growd_alerts.defaults import rules_of
 from growd_alerts.dispatch import Delivery
 from growd_alerts.messages import Entry, Sender
 from growd_alerts.rules import AlertPhase

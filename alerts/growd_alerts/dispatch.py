@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 PAUSES: Final = Pauses(5.0, 900.0)
 HOUR_S: Final = 3_600.0
 MOST_PER_HOUR: Final = 30
+TIMEOUT_S: Final = 30.0
+"""Time limit of one message, including the connection."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -128,7 +131,7 @@ class Delivery:
 
     async def _send(self, batch: AlertMessage) -> None:
         """One message at a time. Raises `DeliveryError`."""
-        limit = self.settings.timeout_s
+        limit = TIMEOUT_S
         async with self._sending:
             try:
                 async with asyncio.timeout(limit):

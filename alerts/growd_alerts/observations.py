@@ -26,6 +26,16 @@ SILENT_S: Final = 60.0
 LOSS_S: Final = 3_600.0
 """How long a loss of points is reported after the last one; seconds of the clock."""
 
+MANY_POINTS: Final = 10_000
+"""`outbox` starts when more points wait: several hours of a usual chamber."""
+
+LEAST_FREE_MB: Final = 500.0
+"""`disk_full` starts when less space is free, which is what the database leaves."""
+
+HOT_DEGC: Final = 80.0
+"""`too_hot` starts above this temperature. A Raspberry Pi throttles there (raspberrypi.com, "Frequency
+management and thermal control")."""
+
 _MEGABYTE: Final = 1e6
 _HYSTERESIS_MB: Final = 100.0
 _HYSTERESIS_DEGC: Final = 5.0
@@ -252,12 +262,12 @@ def _stalled(rule: AlertOptions, status: Status, silent_s: Mapping[str, float]) 
 # the store
 
 
-def _outbox(rule: AlertOptions, status: Status) -> Iterator[Observation]:
+def _outbox(_: AlertOptions, status: Status) -> Iterator[Observation]:
     if status.store is not None:
-        waiting, is_raised = status.store.waiting, status.store.waiting > rule.points
-        more = f", more than {rule.points}" if is_raised else ""
+        waiting, is_raised = status.store.waiting, status.store.waiting > MANY_POINTS
+        more = f", more than {MANY_POINTS}" if is_raised else ""
         text = f"{counted(waiting, 'point')} waiting for the database{more}"
-        place = Place(value=float(waiting), limit=float(rule.points), unit="points")
+        place = Place(value=float(waiting), limit=float(MANY_POINTS), unit="points")
         yield Observation("outbox", _level(is_raised=is_raised), text, place)
 
 
@@ -312,25 +322,25 @@ def _problem(_: AlertOptions, status: Status) -> Iterator[Observation]:
 # the machine
 
 
-def _disk_full(rule: AlertOptions, status: Status) -> Iterator[Observation]:
+def _disk_full(_: AlertOptions, status: Status) -> Iterator[Observation]:
     if status.machine is None or status.machine.disk_free_bytes is None:
         return
     free_mb = status.machine.disk_free_bytes / _MEGABYTE
-    level = band_level(free_mb, rule.free_mb, None, _HYSTERESIS_MB)
-    words = f", less than the {rule.free_mb:.0f} MB of the rule" if free_mb < rule.free_mb else ""
+    level = band_level(free_mb, LEAST_FREE_MB, None, _HYSTERESIS_MB)
+    words = f", less than the {LEAST_FREE_MB:.0f} MB of the rule" if free_mb < LEAST_FREE_MB else ""
     text = f"{free_mb:.0f} MB are free on the disk of the data folder{words}"
-    place = Place(value=free_mb, limit=rule.free_mb, unit="MB")
+    place = Place(value=free_mb, limit=LEAST_FREE_MB, unit="MB")
     yield Observation("disk", level, text, place, remedy=MAKE_ROOM)
 
 
-def _too_hot(rule: AlertOptions, status: Status) -> Iterator[Observation]:
+def _too_hot(_: AlertOptions, status: Status) -> Iterator[Observation]:
     if status.machine is None:
         return
     if temperatures := status.machine.temperatures_degc:
         name, value = max(temperatures.items(), key=lambda item: item[1])
-        level = band_level(value, None, rule.above_degc, _HYSTERESIS_DEGC)
-        words = f", above {rule.above_degc:g} degC" if value > rule.above_degc else ""
-        place = Place(device=name, value=value, limit=rule.above_degc, unit="degC")
+        level = band_level(value, None, HOT_DEGC, _HYSTERESIS_DEGC)
+        words = f", above {HOT_DEGC:g} degC" if value > HOT_DEGC else ""
+        place = Place(device=name, value=value, limit=HOT_DEGC, unit="degC")
         yield Observation("temperature", level, f"the machine is at {value:.1f} degC{words}", place)
     if (troubles := status.machine.troubles) is not None:
         text = f"the machine reports {', '.join(troubles) or 'no trouble'}"

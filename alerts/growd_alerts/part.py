@@ -13,10 +13,10 @@ from growd.bus.errors import counted, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import STRING
 from growd.bus.services import SUCCESS
-from growd.config.alerts import rules_of
 from growd.runtime.event_loop import load
 from growd.runtime.sentence import encode
 from growd.runtime.supervisor import Supervisor
+from growd_alerts.defaults import rules_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -12,11 +12,12 @@ import pytest
 
 from growd.bus import Bus
 from growd.config import Config, ConfigError, load
-from growd.config.alerts import DEFAULT_ALERTS, AlertOptions, Kind, Notify
+from growd.config.alerts import AlertOptions, Kind, Notify
 from growd.control.health import Health
 from growd.control.topics import declare_environment
 from growd.status.status_node import StatusNode
 from growd.store.local import LocalStore
+from growd_alerts.defaults import DEFAULT_ALERTS
 from growd_alerts.part import opened
 from support.checkout import ROOT
 from support.clock import ManualClock
@@ -114,13 +115,15 @@ async def test_a_message_that_could_not_be_sent_before_a_restart_is_sent_after_i
 
 
 async def test_a_silent_mail_server_is_retried(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(Notify, "timeout_s", 3.0)
+    monkeypatch.setattr("growd_alerts.dispatch.TIMEOUT_S", 3.0)
     async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port)) as growd:
         box.silent = True
         await growd.fail()
         await growd.until(lambda: "within 3 s" in growd.information()["channels"][0]["error"])
         box.silent = False
-        monkeypatch.setattr(Notify, "timeout_s", 30.0)  # more patience, for a machine that is busy
+        monkeypatch.setattr(
+            "growd_alerts.dispatch.TIMEOUT_S", 30.0
+        )  # more patience, for a machine that is busy
         assert (await growd.call("alerts/test"))["success"] is True  # and so the rest need not wait
         assert [message["Subject"].rpartition("]")[2] for message in await box.arrived(2)] == [
             " test message",

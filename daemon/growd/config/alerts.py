@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from msgspec import Meta
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from growd.config.findings import Fault
-    from growd.config.root import Config
 
 Kind = Literal[
     "out_of_band",
@@ -41,16 +40,6 @@ Kind = Literal[
 
 class AlertOptions(Section, frozen=True):
     """One alert rule. docs/alerts.md describes each kind."""
-
-    points: ClassVar = 10_000
-    """`outbox` starts when more points wait: several hours of a usual chamber."""
-
-    free_mb: ClassVar = 500.0
-    """`disk_full` starts when less space is free, which is what the database leaves."""
-
-    above_degc: ClassVar = 80.0
-    """`too_hot` starts above this temperature. A Raspberry Pi throttles there (raspberrypi.com, "Frequency
-    management and thermal control")."""
 
     name: Name
     """Name in messages and records."""
@@ -98,9 +87,6 @@ class Notify(Section, frozen=True):
     `growd/<device>/alerts/event`.
     """
 
-    timeout_s: ClassVar = 30.0
-    """Time limit of one message, including the connection."""
-
     name: Name
     """Name of the channel."""
 
@@ -126,32 +112,6 @@ _RULES_WITH: Final = {
     "environment": (*_OF_VARIABLES, *_OF_DEVICES, "recipe_ended", "recipe_stalled"),
 }
 """Options of some kinds of rules only."""
-
-DEFAULT_ALERTS: Final = (
-    AlertOptions(name="device-failed", kind="device_failed", for_s=120.0, severity="critical"),
-    AlertOptions(name="no-value", kind="no_value", for_s=900.0),
-    AlertOptions(name="set-point-missed", kind="set_point_missed", for_s=900.0),
-    AlertOptions(name="interlock", kind="interlock", for_s=0.0, severity="critical"),
-    AlertOptions(name="not-confirmed", kind="not_confirmed", for_s=0.0, severity="critical"),
-    AlertOptions(name="calibration-due", kind="calibration_due", for_s=0.0, repeat_s=604_800.0),
-    AlertOptions(name="sensors-apart", kind="sensors_apart", for_s=0.0),
-    AlertOptions(name="hold", kind="hold", for_s=0.0),
-    AlertOptions(name="recipe-ended", kind="recipe_ended", for_s=0.0, severity="info"),
-    AlertOptions(name="recipe-stalled", kind="recipe_stalled", for_s=3_600.0),
-    AlertOptions(name="database", kind="database", for_s=1_800.0),
-    AlertOptions(name="points-lost", kind="points_lost", for_s=0.0, severity="critical"),
-    AlertOptions(name="problem", kind="problem", for_s=60.0, severity="critical"),
-    AlertOptions(name="replication", kind="replication", for_s=3_600.0),
-    AlertOptions(name="disk-full", kind="disk_full", for_s=120.0, severity="critical"),
-    AlertOptions(name="database-room", kind="database_room", for_s=120.0, severity="critical"),
-    AlertOptions(name="too-hot", kind="too_hot", for_s=120.0),
-)
-"""The default rules, with a channel and without a rule. Only the operator knows the band of a variable."""
-
-
-def rules_of(config: Config) -> Sequence[AlertOptions]:
-    """The rules that apply."""
-    return config.alert or (DEFAULT_ALERTS if config.notify else ())
 
 
 def faults_of_alerts(
