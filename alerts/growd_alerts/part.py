@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -15,7 +16,7 @@ from growd.bus.messages import STRING
 from growd.bus.services import SUCCESS
 from growd.runtime.event_loop import load
 from growd.runtime.sentence import encode
-from growd.runtime.supervisor import Supervisor
+from growd.runtime.supervisor import Supervisor, TaskFault
 from growd_alerts.defaults import rules_of
 
 if TYPE_CHECKING:
@@ -33,20 +34,6 @@ _STATE: Final = "alerts"
 _RETRY_S: Final = 10.0
 _UNSAVED: Final = (OSError, RuntimeError)
 _log = logging.getLogger(__name__)
-
-_ALERT: Final = Field(
-    "alert", Kind.STRING, default="", max_length=64, doc="id of an alert or name of a rule; default: all"
-)
-_BY: Final = Field(
-    "by",
-    Kind.STRING,
-    default="",
-    max_length=200,
-    doc="who acknowledges it; by default the user, else the address",
-)
-_CHANNEL: Final = Field(
-    "channel", Kind.STRING, default="", max_length=64, doc="name of a channel; default: all"
-)
 
 
 @contextlib.asynccontextmanager
@@ -70,7 +57,7 @@ class AlertNode:
         self._config = around.present()
         self._changed = asyncio.Event()
         self._reconfigured = asyncio.Event()
-        self._save_error = ""  # why the open alerts are not on the disk
+        self._saving = TaskFault(_log, "can't save the open alerts", "the open alerts are saved again")
         self._saved: SavedAlerts | None = None  # of the last run
         self._next: Callable[..., Alerting] | None = None
         self._alerting: Alerting | None = None
@@ -129,19 +116,21 @@ class AlertNode:
         return {} if self._alerting is None else self._alerting.deliveries
 
     def _problems(self) -> list[dict[str, Any]]:
-        if not self._save_error:
+        if not self._saving.failures:
             return []
-        text = f"open alerts cannot be saved and are lost if growd ends: {self._save_error}"
-        return [{"text": text, "code": "alerts_not_saved", "fields": {"reason": self._save_error}}]
+        text = f"open alerts cannot be saved and are lost if growd ends: {self._saving}"
+        return [{"text": text, "code": "alerts_not_saved", "fields": {"reason": str(self._saving)}}]
 
     # services
 
     def _serve(self, node: Node) -> None:
+        name = partial(Field, kind=Kind.STRING, default="", max_length=64)
+        who = "who acknowledges it; by default the user, else the address"
         node.serve(
             "alerts/test",
             "growd/TestAlerts",
             self._test,
-            arguments=(_CHANNEL,),
+            arguments=(name("channel", doc="name of a channel; default: all"),),
             reply=(*SUCCESS, Field("results", Kind.JSON, default=[])),
             doc="Send a test message on a channel and report the result.",
         )
@@ -149,7 +138,10 @@ class AlertNode:
             "alerts/acknowledge",
             "growd/AcknowledgeAlerts",
             self._acknowledge,
-            arguments=(_ALERT, _BY),
+            arguments=(
+                name("alert", doc="id of an alert or name of a rule; default: all"),
+                name("by", max_length=200, doc=who),
+            ),
             names_caller=True,
             doc="Stop the repeats of open alerts; their end is still reported.",
         )
@@ -208,16 +200,14 @@ class AlertNode:
                 await asyncio.sleep(_RETRY_S)  # real time, as the disk's
 
     async def _save(self) -> bool:
-        """Whether the state is on disk. The first failure is logged."""
+        """Whether the state is on disk."""
         state = self._state()
         if state is None:
             return True
         try:
             await self._around.local.save_state(_STATE, msgspec.to_builtins(state))
         except _UNSAVED as error:
-            if not self._save_error:
-                _log.error("can't save the open alerts: %s", error)
-            self._save_error = str(error) or type(error).__name__
+            self._saving.failed(error, logging.ERROR)
             return False
-        self._save_error = ""
+        self._saving.succeeded()
         return True
