@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from msgspec import Meta
 
 from growd.config.base import Name, Section
+from growd.config.chamber import chambers_of
 from growd.config.findings import Finding, at, beyond_range, of_other_kinds, once
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
     from growd.config.findings import Fault
+    from growd.config.root import Config
 
 Kind = Literal[
     "out_of_band",
@@ -114,21 +116,16 @@ _RULES_WITH: Final = {
 """Options of some kinds of rules only."""
 
 
-def faults_of_alerts(
-    alerts: Sequence[AlertOptions],
-    channels: Sequence[Notify],
-    measured: Mapping[str, Collection[str]],
-    *,
-    broker: str,
-) -> Iterator[Finding]:
-    """Checks across options. `measured` has the measured variables by environment, `broker` its host."""
-    yield from once(("alert",), "name", [each.name for each in alerts])
-    yield from once(("notify",), "name", [each.name for each in channels])
-    for index, channel in enumerate(channels):
-        for option, reason in _faults_of_channel(channel, broker):
+def faults_of_alerts(config: Config) -> Iterator[Finding]:
+    """What is invalid in rules and channels beyond single options."""
+    measured = {chamber.environment: chamber.known for chamber in chambers_of(config)}
+    yield from once(("alert",), "name", [each.name for each in config.alert])
+    yield from once(("notify",), "name", [each.name for each in config.notify])
+    for index, channel in enumerate(config.notify):
+        for option, reason in _faults_of_channel(channel, config.mqtt.host):
             yield Finding(("notify", index, option), f"{channel.name}: {reason}")
-    known = {channel.name for channel in channels}
-    for index, alert in enumerate(alerts):
+    known = {channel.name for channel in config.notify}
+    for index, alert in enumerate(config.alert):
         yield from at(("alert", index), of_other_kinds(alert, _RULES_WITH))
         for option, reason in (*_faults_of_rule(alert, measured), *_faults_of_choice(alert, known)):
             yield Finding(("alert", index, option), f"{alert.name}: {reason}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from growd.config import ConfigError, Finding, chambers_of
+from growd.config import ConfigError, Finding
 from growd.config.alerts import faults_of_alerts
 from growd.config.doubts import DOUBTS as DEVICE_DOUBTS
 from growd.host.machine import model_of_this_machine
@@ -15,11 +15,6 @@ if TYPE_CHECKING:
 
     from growd.config import Config, Source
     from growd.config.findings import Doubt
-
-
-def _unsound_alerts(config: Config) -> Iterator[Finding]:
-    measured = {chamber.environment: chamber.known for chamber in chambers_of(config)}
-    yield from faults_of_alerts(config.alert, config.notify, measured, broker=config.mqtt.host)
 
 
 def _unknown_time_zone(config: Config) -> Iterator[Finding]:
@@ -39,7 +34,7 @@ def _simulated_unasked(config: Config, source: Source) -> Iterator[Finding]:
         yield Finding(("simulator", "enabled"), f"{reason}, or to true for the simulation")
 
 
-DEVICE_CHECKS: Final = (unfit_topics, _unsound_alerts, _unknown_time_zone)
+DEVICE_CHECKS: Final = (unfit_topics, faults_of_alerts, _unknown_time_zone)
 """They find what is invalid."""
 
 DOUBTS: Final[tuple[Doubt, ...]] = (_simulated_unasked, *DEVICE_DOUBTS)
