@@ -12,6 +12,7 @@ from growd_alerts.backlog import Backlog, SavedAlerts
 from growd_alerts.channels import read_channels
 from growd_alerts.defaults import rules_of
 from growd_alerts.dispatch import Delivery
+from growd_alerts.folding import key_of
 from growd_alerts.messages import Entry, Sender
 from growd_alerts.rules import AlertPhase
 from growd_alerts.watch import Watch
@@ -88,7 +89,11 @@ class Alerting:
     def members(self) -> list[dict[str, Any]]:
         """The same as JSON."""
         return [
-            {**self._sender.member(Entry(AlertPhase.START, each)), "acknowledged_by": each.acknowledged_by}
+            {
+                **self._sender.member(Entry(AlertPhase.START, each)),
+                "acknowledged_by": each.acknowledged_by,
+                "about": key_of(each.kind, each.subject),
+            }
             for each in self.open
         ]
 
