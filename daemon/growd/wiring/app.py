@@ -15,7 +15,7 @@ from growd.bus.errors import BusError
 from growd.bus.params import Parameters
 from growd.config import chambers_of
 from growd.control.hold import OutputHold
-from growd.host.data_folder import StartError, memory_below, own_folder, take_note, unusable
+from growd.host.data_folder import StartError, own_folder, take_note, unusable
 from growd.host.machine import MachineNode
 from growd.host.recent_log import recent_log
 from growd.host.systemd import ServiceManager
@@ -243,7 +243,6 @@ class App:
         await self._hold.read()
         machine = MachineNode(bus, self.data)
         stack.push_async_callback(machine.close)
-        await self._warn_of_memory(machine)
         return local, bus
 
     async def _start_storage(self, stack: contextlib.AsyncExitStack, core: Core, access: CloudAccess) -> None:
@@ -316,18 +315,6 @@ class App:
         keep_run(self.data, self.config, pins.claimed if pins else ())
         if pins:
             pins.on_claim = lambda pin: keep_run(self.data, self.config, {*pins.claimed, pin})
-
-    async def _warn_of_memory(self, machine: MachineNode) -> None:
-        """A data folder in memory is gone after a power cut; a simulated chamber may have it there."""
-        memory = await asyncio.to_thread(memory_below, self.data)
-        if memory is None or self.config.simulator.enabled:
-            return
-        text = (
-            f"the data folder {self.data} is in memory ({memory}): its points are lost at a power cut and a "
-            'reboot; put it on a disk (docs/raspberry-pi.md, "Read-only root")'
-        )
-        _log.warning("%s", text)
-        machine.node.describe("problems", lambda: [{"text": text, "code": "data_in_memory"}])
 
     async def _until_ready(self, database: Database) -> None:
         """Wait until the database is set up, until the time limit, or until `stop()`."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from growd.host.data_folder import memory_below
+from growd_machine.data_in_memory import memory_below
 from support.mount_namespace import mounted, on_read_only_root
 
 DATA = Path("/var/lib/growd")
@@ -24,7 +24,7 @@ OVERLAY = (
 CONTAINER = "22 1 0:20 / / rw - overlay overlay rw,lowerdir=/l,upperdir=/var/lib/docker/1/diff,workdir=/w\n"
 SEES_ITSELF = """
 import pathlib, sys
-from growd.host.data_folder import memory_below
+from growd_machine.data_in_memory import memory_below
 print(memory_below(pathlib.Path(sys.argv[1])))
 """
 
