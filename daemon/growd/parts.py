@@ -43,7 +43,7 @@ PARTS: Final = {
     "cloud": "growd_cloud.part:opened",
     "camera": "growd_camera.part:opened",
     "setup": "growd_machine.setup.part:opened",
-    "data_folder": "growd_machine.data_in_memory:opened",
+    "data_folder": "growd_machine.data_folder:opened",
 }
 _log = logging.getLogger(__name__)
 

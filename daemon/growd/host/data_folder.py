@@ -1,4 +1,4 @@
-"""The data folder: its lock, since only one growd at a time may use it, and its notes."""
+"""The data folder: its lock, since only one growd at a time may use it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import os
 import stat
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
-
-from growd.runtime.files import read_regular, sync_folder, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,22 +130,3 @@ def _lock(descriptor: int, kind: int) -> bool:
 
 def _owner(descriptor: int) -> str:
     return os.pread(descriptor, _PID_WIDTH, 0).decode(errors="replace").strip()
-
-
-UPGRADE_NOTE: Final = "failed-upgrade"
-_MOST_BYTES: Final = 4096
-
-
-def leave_note(data: Path, sentence: str) -> None:
-    """Blocking. Raises OSError."""
-    write_atomically(data / UPGRADE_NOTE, sentence.encode()[:_MOST_BYTES])
-
-
-def take_note(data: Path) -> str:
-    """The note, which is removed; "" if there is none. Blocking. Raises OSError."""
-    content = read_regular(data / UPGRADE_NOTE, _MOST_BYTES)
-    if content is None:
-        return ""
-    (data / UPGRADE_NOTE).unlink()
-    sync_folder(data)
-    return content.decode(errors="replace")

@@ -15,7 +15,7 @@ from growd.bus.errors import BusError
 from growd.bus.params import Parameters
 from growd.config import chambers_of
 from growd.control.hold import OutputHold
-from growd.host.data_folder import StartError, own_folder, take_note, unusable
+from growd.host.data_folder import StartError, own_folder, unusable
 from growd.host.machine import MachineNode
 from growd.host.recent_log import recent_log
 from growd.host.systemd import ServiceManager
@@ -302,8 +302,6 @@ class App:
         lock = own_folder(self.data)
         try:
             self._keep_pins()
-            if note := take_note(self.data):
-                self._problems.append({"text": note, "code": "upgrade_failed"})
         except OSError as error:
             with lock:
                 raise unusable(self.data, error) from None

@@ -1,4 +1,4 @@
-"""The part of a running daemon that warns of a data folder in memory, which is gone after a power cut."""
+"""The part of a running daemon that reports a data folder in memory, and an upgrade that failed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from growd.runtime.files import read_regular, sync_folder, write_atomically
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+UPGRADE_NOTE: Final = "failed-upgrade"
+_MOST_BYTES: Final = 4096
 _IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
 _LOST_ROOT: Final = re.compile(r"(^|\s)(overlayroot=\S*tmpfs|boot=overlay)")
 """Words of the kernel's command line that put the root below an overlay in memory (raspi-config)."""
@@ -32,7 +36,10 @@ class _Mount:
 
 @contextlib.asynccontextmanager
 async def opened(around: Surroundings) -> AsyncIterator[None]:
-    """Report it for the body; a simulated chamber may have its folder there."""
+    """Report it for the body; a simulated chamber may have its folder in memory."""
+    problems = []
+    if note := await asyncio.to_thread(take_note, around.data):
+        problems.append({"text": note, "code": "upgrade_failed"})
     memory = await asyncio.to_thread(memory_below, around.data)
     if memory is not None and not around.present().simulator.enabled:
         text = (
@@ -40,9 +47,24 @@ async def opened(around: Surroundings) -> AsyncIterator[None]:
             'a reboot; put it on a disk (docs/raspberry-pi.md, "Read-only root")'
         )
         _log.warning("%s", text)
-        node = around.bus.node("machine/data_folder")
-        node.describe("problems", lambda: [{"text": text, "code": "data_in_memory"}])
+        problems.append({"text": text, "code": "data_in_memory"})
+    around.bus.node("machine/data_folder").describe("problems", lambda: problems)
     yield
+
+
+def leave_note(data: Path, sentence: str) -> None:
+    """Blocking. Raises OSError."""
+    write_atomically(data / UPGRADE_NOTE, sentence.encode()[:_MOST_BYTES])
+
+
+def take_note(data: Path) -> str:
+    """The note, which is removed; "" if there is none. Blocking. Raises OSError."""
+    content = read_regular(data / UPGRADE_NOTE, _MOST_BYTES)
+    if content is None:
+        return ""
+    (data / UPGRADE_NOTE).unlink()
+    sync_folder(data)
+    return content.decode(errors="replace")
 
 
 def memory_below(folder: Path, root: Path = Path("/")) -> str | None:
