@@ -53,7 +53,7 @@ def alert(name: str) -> Alert:
 def delivery_on(line: Line, **options: Any) -> Delivery:
     clock = line.clock = ManualClock()
     settings = Notify(**{"name": "hook", "kind": "apprise", "group_s": 0} | options)
-    return Delivery(settings, line, Backlog(), clock=clock, wall=clock.time, on_change=lambda: None)
+    return Delivery(settings, line.send, Backlog(), clock=clock, wall=clock.time, on_change=lambda: None)
 
 
 @asynccontextmanager
