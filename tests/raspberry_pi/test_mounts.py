@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -70,7 +71,7 @@ def test_the_command_line_decides_where_the_upper_layer_is_hidden(tmp_path, word
 
 
 async def test_a_failed_upgrade_is_reported_by_the_next_start_alone(tmp_path):
-    leave_note(tmp_path, "the upgrade failed")
+    await asyncio.to_thread(leave_note, tmp_path, "the upgrade failed")
     for expected in (["upgrade_failed"], []):
         around = SimpleNamespace(bus=Bus(RealClock()), data=tmp_path, present=Config)
         async with opened(around):
