@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from growd.host import logs
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import allow_open_files, run_on_loop
 from growd.server.listener import AddressError
 from growd.server.served_page import ServedPage
 from growd.store.errors import CouchError
 from growd.wiring.files import page_folder
+from growd_cli import logs
 from growd_cli.cloud import refuse_couch_error, server_of, server_options
 from growd_cli.options import plain_errors, refuse
 from growd_cli.terminal import echo_text

@@ -16,7 +16,7 @@ import msgspec
 from growd.bus.errors import counted
 from growd.config import Chamber, load
 from growd.config.profiles import profile_path
-from growd.host import logs
+from growd.host.logs import timed_by
 from growd.recipes.findings import errors
 from growd.recipes.formats import RecipeRefusedError
 from growd.recipes.interpreter import check, interpret
@@ -31,6 +31,7 @@ from growd_analysis.simulation.faults import FORM, fault_of
 from growd_analysis.simulation.simulated_run import DAY_S, SimulatedRun, Simulation, run_simulation
 from growd_analysis.simulation.summary import summary_of
 from growd_camera.film import Film, FilmError
+from growd_cli import logs
 from growd_cli.names import did_you_mean
 from growd_cli.options import (
     config_option,
@@ -227,7 +228,7 @@ def _simulated(
     logs.set_up(verbose=False) if verbose else logs.be_quiet()
     shown = _json_lines() if as_json else _bar(simulation)
     try:
-        with shown as tell, logs.timed_by(clock.time):
+        with shown as tell, timed_by(clock.time):
             return run_on_loop(_interruptible(simulation, clock, tell), clock)
     except (RecipeRefusedError, DriverError, SimulationError, StoreError) as error:
         refuse(str(error))

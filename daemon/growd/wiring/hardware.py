@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from growd.bus import Bus
 from growd.config import ConfigError, chambers_of
-from growd.host import logs
+from growd.host.logs import timed_by
 from growd.runtime.clock import RealClock
 from growd.runtime.liveness import Liveness
 from growd.runtime.supervisor import Supervisor
@@ -111,7 +111,7 @@ async def chosen_clock(config: Config, local: LocalStore, liveness: Liveness) ->
     if not isinstance(clock, SimulatedClock):
         yield clock
         return
-    with moving(clock, asyncio.get_running_loop()), logs.timed_by(clock.time):
+    with moving(clock, asyncio.get_running_loop()), timed_by(clock.time):
         async with Supervisor(clock, liveness) as supervisor:
             supervisor.start("simulated time", functools.partial(reserve_time, local, clock))
             yield clock
