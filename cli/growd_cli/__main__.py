@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from growd.host.logs import mark_errors
+from growd_cli.logs import mark_errors
 
 
 def main() -> None:

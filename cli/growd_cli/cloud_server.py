@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from growd.host import logs
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import allow_open_files, run_on_loop
 from growd.server.listener import AddressError
 from growd.store.errors import CouchError
+from growd_cli import logs
 from growd_cli.cloud import refuse_couch_error, server_of, server_options
 from growd_cli.options import plain_errors, refuse
 from growd_cli.terminal import echo_text

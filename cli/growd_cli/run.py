@@ -12,10 +12,10 @@ import click
 from click.core import ParameterSource
 
 from growd.config import Config, ConfigError, chambers_of, load, load_outputs
-from growd.host import logs
 from growd.host.data_folder import StartError
 from growd.variables import CARBON_DIOXIDE
 from growd.wiring.rest import make_safe
+from growd_cli import logs
 from growd_cli.lazy_group import Command, LazyGroup
 from growd_cli.options import (
     config_option,

@@ -16,8 +16,8 @@ import msgspec
 from growd.bus.errors import counted
 from growd.config import Chamber, load
 from growd.config.profiles import profile_path
-from growd.host import logs
 from growd.host.data_folder import StartError
+from growd.host.logs import timed_by
 from growd.recipes.findings import errors
 from growd.recipes.formats import RecipeRefusedError
 from growd.recipes.interpreter import check, interpret
@@ -27,6 +27,7 @@ from growd.store.errors import StoreError
 from growd.wiring.config_checks import DEVICE_CHECKS
 from growd.wiring.files import shipped_folder
 from growd_camera.film import Film, FilmError
+from growd_cli import logs
 from growd_cli.names import did_you_mean
 from growd_cli.options import (
     config_option,
@@ -226,7 +227,7 @@ def _simulated(
     logs.set_up(verbose=False) if verbose else logs.be_quiet()
     shown = _json_lines() if as_json else _bar(simulation)
     try:
-        with shown as tell, logs.timed_by(clock.time):
+        with shown as tell, timed_by(clock.time):
             return run_simulated(_interruptible(simulation, clock, tell), clock)
     except (RecipeRefusedError, DriverError, StartError, StoreError) as error:
         refuse(str(error))

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from growd_drivers.hardware import Hardware
 
 PARTS: Final = {
+    "prometheus": "growd_home.prometheus_part:opened",
     "web": "growd_web.part:opened",
+    "alerts": "growd_alerts.part:opened",
     "csv": "growd_analysis.points.part:opened",
     "runs": "growd_analysis.runs.part:opened",
     "recipes": "growd_analysis.recipes.part:opened",
@@ -45,6 +47,7 @@ PARTS: Final = {
     "cloud": "growd_cloud.part:opened",
     "camera": "growd_camera.part:opened",
     "setup": "growd_machine.setup.part:opened",
+    "data_folder": "growd_machine.data_folder:opened",
 }
 SIMULATION: Final = {
     "loop": "growd_simulation.simulated_clock:SimulatedLoop",
@@ -84,6 +87,8 @@ class Surroundings:
     bus: Bus
     data: Path
     """The data folder."""
+    local: LocalStore
+    """The file in it that keeps the state of growd."""
     device: str
     """The id of this device."""
     api: Api
@@ -93,7 +98,6 @@ class Surroundings:
     gateway: Gateway
     database: Database
     history: History
-    local: LocalStore
     run_documents: RunDocuments
     shipper: Shipper
     runners: Mapping[str, RecipeRunner]
@@ -101,6 +105,8 @@ class Surroundings:
     mqtt: MqttLink | None
     """The connection to the broker of [mqtt], if something uses it."""
     file: ConfigurationFile
+    offer_reload: Callable[..., None]
+    """`Reloader.offer`: takes the names of options, and as `apply` what uses them when they change."""
     devices: Callable[[], Devices | None]
     """None while they are not opened yet."""
     restart: Callable[[], None]

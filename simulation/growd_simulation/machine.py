@@ -9,8 +9,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from growd.host import logs
 from growd.host.data_folder import StartError
+from growd.host.logs import timed_by
 from growd.runtime.clock import RealClock
 from growd.runtime.supervisor import Supervisor
 from growd.store.errors import LocalStoreError
@@ -66,7 +66,7 @@ async def clock(config: Config, local: LocalStore, liveness: Liveness) -> AsyncI
     if not isinstance(chosen, SimulatedClock):
         yield chosen
         return
-    with moving(chosen, asyncio.get_running_loop()), logs.timed_by(chosen.time):
+    with moving(chosen, asyncio.get_running_loop()), timed_by(chosen.time):
         async with Supervisor(chosen, liveness) as supervisor:
             supervisor.start("simulated time", partial(reserve_time, local, chosen))
             yield chosen

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from growd.access import attempts, sessions
 from growd.access.attempts import Attempts
-from growd.api.monitoring import MonitoringPages
+from growd.api.monitoring import add_monitoring
 from growd.api.operation import Operation
 from growd.bus.messages import FLOAT64
 from growd.config import Access, Config, ConfigError, Couchdb, Http, load
@@ -386,7 +386,7 @@ class TestUnusualAnswers:
 
 class TestOpenPages:
     async def test_health_and_ready_are_answered_to_everybody_with_a_word(self, daemon, users):
-        MonitoringPages(StatusNode(daemon.bus, [])).open(daemon.api, daemon.server)
+        add_monitoring(daemon.api, daemon.server, StatusNode(daemon.bus, []))
         health, ready = [await daemon.request("GET", f"/_svc/{page}") for page in ("health", "ready")]
         assert (health.status, health.body) == (200, b"ok\n")
         assert (ready.status, ready.body) == (503, b"no\n")

@@ -159,7 +159,7 @@ def test_the_compose_file_names_what_there_is():
     assert (CLOUD / build["context"] / build["dockerfile"]).is_file()
 
 
-def test_the_container_of_the_receiver_copies_what_a_wheel_is_built_from():
+def test_the_container_of_the_receiver_has_all_that_a_wheel_is_made_of():
     root = CLOUD.parents[1]
     lines = (CLOUD / "Dockerfile").read_text().splitlines()
     copied = {name for line in lines if line[:4] == "COPY" for name in line.split()[1:-1]}

@@ -15,7 +15,7 @@ from growd.bus.errors import BusError
 from growd.bus.params import Parameters
 from growd.config import chambers_of
 from growd.control.hold import OutputHold
-from growd.host.data_folder import StartError, memory_below, own_folder, take_note, unusable
+from growd.host.data_folder import StartError, own_folder, unusable
 from growd.host.machine import MachineNode
 from growd.host.recent_log import recent_log
 from growd.host.systemd import ServiceManager
@@ -33,7 +33,6 @@ from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
 from growd.store.memories import CalibrationRecords, InterlockMemory, ParameterKeeper
 from growd.store.points import PointMaker
-from growd.wiring.alerts import alerting
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics, describe_chambers, time_zone_name
 from growd.wiring.database import configured_database
@@ -168,8 +167,6 @@ class App:
         core = Core(lambda: self._reloader.config, bus, local, database, storage, zone)
         await self._start_storage(stack, core)
         mqtt = await start(mqtt_link(config, bus, local.device))
-        alerts = await start(alerting(config, bus, local, status, mqtt))
-        self._reloader.offer("alert", "notify", apply=alerts.reconfigure)
         served = await start(serving(core, status, self._reloader))
         documents = run_documents(core)
         around = self._surroundings(core, status, served, documents, mqtt=mqtt)
@@ -196,6 +193,7 @@ class App:
             core.present,
             core.bus,
             data=self.data,
+            local=core.local,
             device=core.local.device,
             api=served.api,
             address=lambda: served.door.url,
@@ -203,12 +201,12 @@ class App:
             gateway=served.gateway,
             database=core.database,
             history=served.history,
-            local=core.local,
             run_documents=documents,
             shipper=core.storage.shipper,
             runners=self._runners,
             mqtt=mqtt,
             file=self._file,
+            offer_reload=self._reloader.offer,
             devices=lambda: self._devices,
             restart=self.restart,
         )
@@ -233,7 +231,6 @@ class App:
         await self._hold.read()
         machine = MachineNode(bus, self.data)
         stack.push_async_callback(machine.close)
-        await self._warn_of_memory(machine)
         return local, bus
 
     async def _start_storage(self, stack: contextlib.AsyncExitStack, core: Core) -> None:
@@ -292,8 +289,6 @@ class App:
         lock = own_folder(self.data)
         try:
             self._keep_pins()
-            if note := take_note(self.data):
-                self._problems.append({"text": note, "code": "upgrade_failed"})
         except OSError as error:
             with lock:
                 raise unusable(self.data, error) from None
@@ -305,18 +300,6 @@ class App:
         keep_run(self.data, self.config, pins.claimed if pins else ())
         if pins:
             pins.on_claim = lambda pin: keep_run(self.data, self.config, {*pins.claimed, pin})
-
-    async def _warn_of_memory(self, machine: MachineNode) -> None:
-        """A data folder in memory is gone after a power cut; a simulated chamber may have it there."""
-        memory = await asyncio.to_thread(memory_below, self.data)
-        if memory is None or self.config.simulator.enabled:
-            return
-        text = (
-            f"the data folder {self.data} is in memory ({memory}): its points are lost at a power cut and a "
-            'reboot; put it on a disk (docs/raspberry-pi.md, "Read-only root")'
-        )
-        _log.warning("%s", text)
-        machine.node.describe("problems", lambda: [{"text": text, "code": "data_in_memory"}])
 
     async def _until_ready(self, database: Database) -> None:
         """Wait until the database is set up, until the time limit, or until `stop()`."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from growd.access.origins import OriginGuard
 from growd.api.front_door import FrontDoor
-from growd.api.monitoring import MonitoringPages
+from growd.api.monitoring import add_monitoring
 from growd.api.operations import Api
 from growd.host.systemd import passed_sockets
 from growd.proxy.gateway import FlushBeforeRead, Gateway
@@ -70,7 +70,7 @@ async def serving(core: Core, status: StatusNode, reloader: Reloader) -> AsyncIt
     )
     guard = OriginGuard(http)
     door = FrontDoor(api, answering, guard=guard)
-    MonitoringPages(status).open(api, door)
+    add_monitoring(api, door, status)
 
     offer_reloads(reloader, guard, clients)
     if authorization is not None:

@@ -1,14 +1,19 @@
-"""Whether the data folder is in memory."""
+"""Whether the data folder is in memory, and how an upgrade ended."""
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from growd.host.data_folder import memory_below
+from growd.bus import Bus
+from growd.config import Config
+from growd.runtime.clock import RealClock
+from growd_machine.data_folder import leave_note, memory_below, opened
 from support.mount_namespace import mounted, on_read_only_root
 
 DATA = Path("/var/lib/growd")
@@ -24,7 +29,7 @@ OVERLAY = (
 CONTAINER = "22 1 0:20 / / rw - overlay overlay rw,lowerdir=/l,upperdir=/var/lib/docker/1/diff,workdir=/w\n"
 SEES_ITSELF = """
 import pathlib, sys
-from growd.host.data_folder import memory_below
+from growd_machine.data_folder import memory_below
 print(memory_below(pathlib.Path(sys.argv[1])))
 """
 
@@ -63,6 +68,15 @@ def test_the_mounts_say_whether_a_folder_is_in_memory(tmp_path, mounts, expected
 def test_the_command_line_decides_where_the_upper_layer_is_hidden(tmp_path, words):
     hidden = CONTAINER.replace("/var/lib/docker/1/diff", "/upper/data")
     assert below(tmp_path, hidden, words) == "an overlay with its changes in memory"
+
+
+async def test_a_failed_upgrade_is_reported_by_the_next_start_alone(tmp_path):
+    await asyncio.to_thread(leave_note, tmp_path, "the upgrade failed")
+    for expected in (["upgrade_failed"], []):
+        around = SimpleNamespace(bus=Bus(RealClock()), data=tmp_path, present=Config)
+        async with opened(around):
+            problems = around.bus.find_node("machine/data_folder").information()["problems"]
+            assert [each["code"] for each in problems] == expected
 
 
 def test_a_machine_without_a_list_of_mounts_has_none(tmp_path):

@@ -2,7 +2,7 @@
 
 Names and units follow https://prometheus.io/docs/practices/naming/: base units if there are any (celsius,
 volts, a ratio for percent), else those of the variable. Labels come from the configuration and from what
-runs, so that their number is bounded. Importing prometheus_client takes 0.1 s: import this in a thread.
+runs, so that their number is bounded.
 """
 
 from __future__ import annotations

@@ -5,24 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from growd.alerts.messages import AlertMessage
 from growd.runtime.pauses import Pauses
 from growd.runtime.supervisor import TaskFault
+from growd_alerts.messages import AlertMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
-    from growd.alerts.backlog import Backlog
-    from growd.alerts.messages import Alert
-    from growd.alerts.rules import AlertPhase
     from growd.config.alerts import Notify
     from growd.runtime.clock import Clock
+    from growd_alerts.backlog import Backlog
+    from growd_alerts.messages import Alert
+    from growd_alerts.rules import AlertPhase
 
 PAUSES: Final = Pauses(5.0, 900.0)
 HOUR_S: Final = 3_600.0
 MOST_PER_HOUR: Final = 30
+TIMEOUT_S: Final = 30.0
+"""Time limit of one message, including the connection."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -30,11 +33,8 @@ class DeliveryError(Exception):
     """A message was not delivered."""
 
 
-class AlertChannel(Protocol):
-    """A way to send alerts to operators."""
-
-    async def send(self, batch: AlertMessage) -> None:
-        """Send a message. Raises `DeliveryError` or OSError."""
+Send: TypeAlias = "Callable[[AlertMessage], Awaitable[None]]"
+"""Sends a message to operators. Raises `DeliveryError` or OSError."""
 
 
 class Delivery:
@@ -49,7 +49,7 @@ class Delivery:
     def __init__(
         self,
         settings: Notify,
-        channel: AlertChannel,
+        send: Send,
         backlog: Backlog,
         *,
         clock: Clock,
@@ -58,7 +58,7 @@ class Delivery:
     ) -> None:
         self.settings = settings
         self.backlog = backlog
-        self._channel = channel
+        self._channel = send
         self._clock = clock
         self._wall = wall
         self._on_change = on_change
@@ -131,11 +131,11 @@ class Delivery:
 
     async def _send(self, batch: AlertMessage) -> None:
         """One message at a time. Raises `DeliveryError`."""
-        limit = self.settings.timeout_s
+        limit = TIMEOUT_S
         async with self._sending:
             try:
                 async with asyncio.timeout(limit):
-                    await self._channel.send(batch)
+                    await self._channel(batch)
             except TimeoutError:
                 raise DeliveryError(f"no confirmation within {limit:g} s") from None
             except OSError as error:

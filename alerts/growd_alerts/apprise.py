@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from growd.alerts.dispatch import DeliveryError
 from growd.runtime.sentence import encode
+from growd_alerts.dispatch import DeliveryError
 
 if TYPE_CHECKING:
-    from growd.alerts.messages import AlertMessage, Sender
+    from growd_alerts.messages import AlertMessage, Sender
 
-_PROGRAM: Final = "growd.alerts.channels.apprise_program"
+_PROGRAM: Final = "growd_alerts.apprise_program"
 _TRUST: Final = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")  # read by ssl, and by requests
 _TYPES: Final = {"": "success", "info": "info", "warning": "warning", "critical": "failure"}
 _log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class AppriseAlerts:
         self._environment = {**os.environ, "PYTHONPATH": packages, **trust}
 
     async def send(self, batch: AlertMessage) -> None:
-        """See `AlertChannel`."""
+        """Send a message. Raises `DeliveryError` or OSError."""
         order = {
             "url": self._address,
             "title": self._sender.subject(batch),

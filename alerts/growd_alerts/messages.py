@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.alerts.rules import AlertPhase
 from growd.runtime.sentence import encode
 from growd.runtime.text import duration
+from growd_alerts.rules import AlertPhase
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 """The version of the JSON; it changes when a field is removed or changes its meaning."""
 
-_SEVERITIES: Final = ("info", "warning", "critical")
+SEVERITIES: Final = ("info", "warning", "critical")
+"""In rising order."""
+
 _LEADS: Final = {
     AlertPhase.REPEAT: "still: ",
     AlertPhase.END: "ended: ",
@@ -64,8 +66,7 @@ class Alert(msgspec.Struct):
     effects: list[str] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One alert in a message."""
 
     phase: AlertPhase
@@ -93,7 +94,7 @@ class AlertMessage:
     @property
     def severity(self) -> str:
         """The highest severity of what has begun, else "info" for a test and "" for ends."""
-        worst = max((each.alert.severity for each in self.begun), key=_SEVERITIES.index, default="")
+        worst = max((each.alert.severity for each in self.begun), key=SEVERITIES.index, default="")
         return "info" if self.is_test else worst
 
     @property

@@ -7,12 +7,12 @@ import secrets
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from growd.alerts.folding import Seen, below_their_causes
-from growd.alerts.messages import Alert, Place
-from growd.alerts.observations import Observation, observe
-from growd.alerts.rules import AlertPhase, AlertTrack, Level, advance
 from growd.runtime.clock import whole_microseconds
 from growd.status.notices import People
+from growd_alerts.folding import Seen, below_their_causes
+from growd_alerts.messages import Alert, Place
+from growd_alerts.observations import Observation, observe
+from growd_alerts.rules import AlertPhase, AlertTrack, Level, advance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

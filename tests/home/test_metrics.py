@@ -18,13 +18,12 @@ from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from growd.api.monitoring import MonitoringPages
+from growd.api.monitoring import add_monitoring
 from growd.bus.messages import Quality
 from growd.control.health import Health, State
 from growd.control.topics import commanded, declare_environment, desired, measured
 from growd.host.machine import MachineNode
 from growd.recipes.status import RECIPE_STATE
-from growd.status.metrics import UNITS, render
 from growd.status.model import (
     RecipeStatus,
     Status,
@@ -33,6 +32,8 @@ from growd.status.status_node import StatusNode
 from growd.store.database import Database
 from growd.store.database_node import DatabaseNode
 from growd.variables import VARIABLES
+from growd_home.metrics import UNITS, render
+from growd_home.prometheus_part import add_metrics
 from support.couch_client import Answer
 from support.daemon import serving
 from support.status import DEVICE, FULL, SHELF
@@ -88,7 +89,8 @@ async def rigged(path: Path) -> AsyncIterator[Rig]:
         status = StatusNode(daemon.bus, [SHELF])
         machine = MachineNode(daemon.bus, path)
         DatabaseNode(daemon.bus, database)
-        MonitoringPages(status).open(daemon.api, daemon.server)
+        add_monitoring(daemon.api, daemon.server, status)
+        add_metrics(daemon.api, status)
         yield Rig(daemon, status)
         await machine.close()
 

@@ -13,16 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd.host import logs
-from growd.host.logs import (
-    MOST_CHARACTERS,
-    JournalHandler,
-    OncePerMinute,
-    is_journal,
-    terminal_handler,
-    timed_by,
-)
+from growd.host.logs import MOST_REMEMBERED, OncePerMinute, timed_by
 from growd.runtime.text import excerpt, printable
+from growd_cli import logs
+from growd_cli.logs import MOST_CHARACTERS, JournalHandler, is_journal, terminal_handler
 from support.clock import Time
 
 if TYPE_CHECKING:
@@ -301,9 +295,9 @@ def test_an_error_in_the_arguments_of_a_record_does_not_end_the_program(capsys: 
 def test_any_number_of_different_messages_takes_bounded_memory(log: logging.Logger):
     handler = OncePerMinute(terminal_handler(io.StringIO(), {}), Time())
     log.addHandler(handler)
-    for number in range(3 * logs.MOST_REMEMBERED):
+    for number in range(3 * MOST_REMEMBERED):
         log.warning("number %d", number)
-    assert len(handler._seen) <= logs.MOST_REMEMBERED
+    assert len(handler._seen) <= MOST_REMEMBERED
 
 
 def test_repetitions_are_logged_at_the_end_and_only_the_first_has_a_traceback(log: logging.Logger):
@@ -319,7 +313,7 @@ def test_repetitions_are_logged_at_the_end_and_only_the_first_has_a_traceback(lo
 
 def test_growd_starts_with_standard_error_closed():
     program = (
-        "import logging; from growd.host.logs import set_up; assert not set_up(verbose=False); "
+        "import logging; from growd_cli.logs import set_up; assert not set_up(verbose=False); "
         "logging.error('goes nowhere')"
     )
     closed = ["sh", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, program]

@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from growd.alerts.messages import Place
-from growd.alerts.rules import Level, band_level
 from growd.bus.errors import counted
 from growd.bus.messages import Quality
 from growd.host.hold import Holder
 from growd.status.notices import CAMERA, CHECK_DEVICE, MAKE_ROOM
 from growd.variables import VARIABLES, hysteresis_of_band
+from growd_alerts.messages import Place
+from growd_alerts.rules import Level, band_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +25,16 @@ SILENT_S: Final = 60.0
 
 LOSS_S: Final = 3_600.0
 """How long a loss of points is reported after the last one; seconds of the clock."""
+
+MANY_POINTS: Final = 10_000
+"""`outbox` starts when more points wait: several hours of a usual chamber."""
+
+LEAST_FREE_MB: Final = 500.0
+"""`disk_full` starts when less space is free, which is what the database leaves."""
+
+HOT_DEGC: Final = 80.0
+"""`too_hot` starts above this temperature. A Raspberry Pi throttles there (raspberrypi.com, "Frequency
+management and thermal control")."""
 
 _MEGABYTE: Final = 1e6
 _HYSTERESIS_MB: Final = 100.0
@@ -171,21 +181,27 @@ def _device_failed(rule: AlertOptions, status: Status) -> Iterator[Observation]:
             yield Observation(subject, level, text, place, remedy=remedy)
 
 
-def _interlock(rule: AlertOptions, status: Status) -> Iterator[Observation]:
+def _interlocks(rule: AlertOptions, status: Status, end: str = "") -> Iterator[tuple[InterlockStatus, Place]]:
+    """Those whose names end like this, with their environment and the name before."""
     for each in status.interlocks:
         environment, _, rest = each.name.partition("/")
-        name = rest.removeprefix("interlocks/")
-        if (name == rule.device or _is_news(name, each)) and _is_of(rule, environment, device=name):
+        name = rest.removeprefix("interlocks/").removesuffix(end)
+        if each.name.endswith(end) and _is_of(rule, environment, device=name):
+            yield each, Place(environment=environment, device=name)
+
+
+def _interlock(rule: AlertOptions, status: Status) -> Iterator[Observation]:
+    for each, place in _interlocks(rule, status):
+        name = place.device
+        if name == rule.device or _is_news(name, each):
             hint = "; it holds until it is reset" if each.needs_reset else ""
             if name.startswith("condition_") and each.holds:  # its name says what it reads, not what it does
                 hint += f"; it holds {' and '.join(each.holds)}"
             words = f"has tripped: {each.reason}{hint}" if each.tripped else "has released"
-            text = f"{environment}: the interlock {name} {words}"
-            place = Place(environment=environment, device=name)
-            is_urgent = each.is_failure and not each.needs_reset
+            text = f"{place.environment}: the interlock {name} {words}"
             is_of_start = each.tripped and each.is_quiet and name != rule.device
             level = Level.UNKNOWN if is_of_start else _level(is_raised=each.tripped)
-            yield Observation(each.name, level, text, place, is_urgent)
+            yield Observation(each.name, level, text, place, _is_urgent(each))
 
 
 def _is_news(name: str, interlock: InterlockStatus) -> bool:
@@ -195,15 +211,14 @@ def _is_news(name: str, interlock: InterlockStatus) -> bool:
 
 
 def _not_confirmed(rule: AlertOptions, status: Status) -> Iterator[Observation]:
-    for each in status.interlocks:
-        environment, _, rest = each.name.partition("/")
-        output = rest.removeprefix("interlocks/").removesuffix(_NOT_CONFIRMED)
-        if each.name.endswith(_NOT_CONFIRMED) and _is_of(rule, environment, device=output):
-            words = f"is not confirmed: {each.reason}" if each.tripped else "is confirmed again"
-            place = Place(environment=environment, device=output)
-            text = f"{environment}: the output {output} {words}"
-            is_urgent = each.is_failure and not each.needs_reset
-            yield Observation(each.name, _level(is_raised=each.tripped), text, place, is_urgent)
+    for each, place in _interlocks(rule, status, _NOT_CONFIRMED):
+        words = f"is not confirmed: {each.reason}" if each.tripped else "is confirmed again"
+        text = f"{place.environment}: the output {place.device} {words}"
+        yield Observation(each.name, _level(is_raised=each.tripped), text, place, _is_urgent(each))
+
+
+def _is_urgent(interlock: InterlockStatus) -> bool:
+    return interlock.is_failure and not interlock.needs_reset
 
 
 def _calibration_due(rule: AlertOptions, status: Status) -> Iterator[Observation]:
@@ -247,12 +262,12 @@ def _stalled(rule: AlertOptions, status: Status, silent_s: Mapping[str, float]) 
 # the store
 
 
-def _outbox(rule: AlertOptions, status: Status) -> Iterator[Observation]:
+def _outbox(_: AlertOptions, status: Status) -> Iterator[Observation]:
     if status.store is not None:
-        waiting, is_raised = status.store.waiting, status.store.waiting > rule.points
-        more = f", more than {rule.points}" if is_raised else ""
+        waiting, is_raised = status.store.waiting, status.store.waiting > MANY_POINTS
+        more = f", more than {MANY_POINTS}" if is_raised else ""
         text = f"{counted(waiting, 'point')} waiting for the database{more}"
-        place = Place(value=float(waiting), limit=float(rule.points), unit="points")
+        place = Place(value=float(waiting), limit=float(MANY_POINTS), unit="points")
         yield Observation("outbox", _level(is_raised=is_raised), text, place)
 
 
@@ -307,25 +322,25 @@ def _problem(_: AlertOptions, status: Status) -> Iterator[Observation]:
 # the machine
 
 
-def _disk_full(rule: AlertOptions, status: Status) -> Iterator[Observation]:
+def _disk_full(_: AlertOptions, status: Status) -> Iterator[Observation]:
     if status.machine is None or status.machine.disk_free_bytes is None:
         return
     free_mb = status.machine.disk_free_bytes / _MEGABYTE
-    level = band_level(free_mb, rule.free_mb, None, _HYSTERESIS_MB)
-    words = f", less than the {rule.free_mb:.0f} MB of the rule" if free_mb < rule.free_mb else ""
+    level = band_level(free_mb, LEAST_FREE_MB, None, _HYSTERESIS_MB)
+    words = f", less than the {LEAST_FREE_MB:.0f} MB of the rule" if free_mb < LEAST_FREE_MB else ""
     text = f"{free_mb:.0f} MB are free on the disk of the data folder{words}"
-    place = Place(value=free_mb, limit=rule.free_mb, unit="MB")
+    place = Place(value=free_mb, limit=LEAST_FREE_MB, unit="MB")
     yield Observation("disk", level, text, place, remedy=MAKE_ROOM)
 
 
-def _too_hot(rule: AlertOptions, status: Status) -> Iterator[Observation]:
+def _too_hot(_: AlertOptions, status: Status) -> Iterator[Observation]:
     if status.machine is None:
         return
     if temperatures := status.machine.temperatures_degc:
         name, value = max(temperatures.items(), key=lambda item: item[1])
-        level = band_level(value, None, rule.above_degc, _HYSTERESIS_DEGC)
-        words = f", above {rule.above_degc:g} degC" if value > rule.above_degc else ""
-        place = Place(device=name, value=value, limit=rule.above_degc, unit="degC")
+        level = band_level(value, None, HOT_DEGC, _HYSTERESIS_DEGC)
+        words = f", above {HOT_DEGC:g} degC" if value > HOT_DEGC else ""
+        place = Place(device=name, value=value, limit=HOT_DEGC, unit="degC")
         yield Observation("temperature", level, f"the machine is at {value:.1f} degC{words}", place)
     if (troubles := status.machine.troubles) is not None:
         text = f"the machine reports {', '.join(troubles) or 'no trouble'}"

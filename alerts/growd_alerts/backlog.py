@@ -6,39 +6,25 @@ from typing import Final
 
 import msgspec
 
-from growd.alerts.messages import Alert, AlertMessage, Entry
-from growd.alerts.rules import AlertPhase
+from growd_alerts.messages import Alert, AlertMessage, Entry
+from growd_alerts.rules import AlertPhase
 
 MOST_WAITING: Final = 200
 _DISPENSABLE: Final = (AlertPhase.REPEAT, AlertPhase.OVER, AlertPhase.NOTICE)
 """The phases that are dropped to make room, in this order."""
 
-
-class Item(msgspec.Struct):
-    """What is not yet delivered of one alert."""
-
-    alert: Alert
-    start: bool = False
-    repeat: bool = False
-    end: bool = False
-    notice: bool = False
-
-    @property
-    def phase(self) -> AlertPhase | None:
-        """The phase in the next message."""
-        if self.notice:
-            return AlertPhase.NOTICE
-        if self.start:
-            return AlertPhase.OVER if self.end else AlertPhase.START
-        if self.end:
-            return AlertPhase.END
-        return AlertPhase.REPEAT if self.repeat else None
+_ENDS: Final = (AlertPhase.END, AlertPhase.OVER)
+_AFTER: Final = {
+    (AlertPhase.START, AlertPhase.END): AlertPhase.OVER,
+    (AlertPhase.REPEAT, AlertPhase.END): AlertPhase.END,
+}
+"""What is to be reported after the end of an alert whose start or repeat waits."""
 
 
 class SavedBacklog(msgspec.Struct):
     """A backlog as it is saved. `told` has the open alerts whose start was delivered."""
 
-    items: list[Item] = []
+    entries: list[Entry] = []
     told: list[str] = []
     left_out: int = 0
     late_since: float | None = None
@@ -62,7 +48,7 @@ class Backlog:
 
     def __init__(self, saved: SavedBacklog | None = None, most: int = MOST_WAITING) -> None:
         saved = SavedBacklog() if saved is None else saved
-        self._items = {item.alert.id: item for item in saved.items}
+        self._entries = {each.alert.id: each for each in saved.entries}
         self._started = set(saved.told)
         self._most = most
         self._on_the_way: frozenset[str] = frozenset()  # alerts whose start is in the message being sent
@@ -70,42 +56,28 @@ class Backlog:
         self.late_since = saved.late_since
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._entries)
 
     def put(self, phase: AlertPhase, alert: Alert) -> None:
         """Add news of an alert."""
-        alert = msgspec.structs.replace(alert)  # as it is now
-        item = self._items.get(alert.id)
-        is_started = alert.id in self._started
-        if item is not None:
-            item.alert = alert
-            item.end |= phase is AlertPhase.END
-            item.repeat |= phase is AlertPhase.REPEAT
-        elif phase is AlertPhase.END and not is_started:
-            return  # its start was left out
-        elif self._has_room(phase):
-            is_start = phase is AlertPhase.START or (phase is AlertPhase.REPEAT and not is_started)
-            self._items[alert.id] = Item(
-                alert,
-                start=is_start,
-                repeat=phase is AlertPhase.REPEAT and not is_start,
-                end=phase is AlertPhase.END,
-                notice=phase is AlertPhase.NOTICE,
-            )
-        else:
+        waiting = self._entries.get(alert.id)
+        if waiting is not None:
+            phase = _AFTER.get((waiting.phase, phase), waiting.phase)
+        elif alert.id not in self._started:
+            if phase is AlertPhase.END:
+                return  # its start was left out
+            if phase is AlertPhase.REPEAT:
+                phase = AlertPhase.START
+        if waiting is None and not self._has_room(phase):
             self.left_out += 1
+            return
+        self._entries[alert.id] = Entry(phase, msgspec.structs.replace(alert))  # as it is now
 
     def batch(self) -> AlertMessage | None:
         """All that waits as one message; None if nothing does."""
-        entries = [
-            Entry(phase, msgspec.structs.replace(item.alert))
-            for item in self._items.values()
-            if (phase := item.phase) is not None
-        ]
+        entries = tuple(self._entries.values())
         self._on_the_way = frozenset(each.alert.id for each in entries if each.phase is AlertPhase.START)
-        if not entries:
-            return None
-        return AlertMessage(tuple(entries), self.late_since, self.left_out)
+        return AlertMessage(entries, self.late_since, self.left_out) if entries else None
 
     def delivered(self, batch: AlertMessage) -> None:
         """Remove what this message has delivered."""
@@ -117,34 +89,34 @@ class Backlog:
 
     def saved(self) -> SavedBacklog:
         """The backlog to be saved."""
-        return SavedBacklog(list(self._items.values()), sorted(self._started), self.left_out, self.late_since)
+        entries = list(self._entries.values())
+        return SavedBacklog(entries, sorted(self._started), self.left_out, self.late_since)
 
-    def _remove(self, entry: Entry) -> None:
-        alert_id = entry.alert.id
-        if entry.phase is AlertPhase.START:
+    def _remove(self, sent: Entry) -> None:
+        alert_id = sent.alert.id
+        if sent.phase is AlertPhase.START:
             self._started.add(alert_id)
-        elif entry.phase is AlertPhase.END:
+        elif sent.phase is AlertPhase.END:
             self._started.discard(alert_id)
-        item = self._items.get(alert_id)
-        if item is None:
+        waiting = self._entries.get(alert_id)
+        if waiting is None:
             return  # dropped meanwhile
-        item.start = item.repeat = False
-        if entry.phase not in {AlertPhase.START, AlertPhase.REPEAT}:
-            item.end = item.notice = False
-        if item.phase is None:
-            del self._items[alert_id]
+        if waiting.phase in _ENDS and sent.phase not in _ENDS:  # it has ended meanwhile
+            self._entries[alert_id] = Entry(AlertPhase.END, waiting.alert)
+        else:
+            del self._entries[alert_id]
 
     def _has_room(self, phase: AlertPhase) -> bool:
         """Whether there is room for one more, after dropping something less important if there is not."""
-        leaving = [each for each in self._on_the_way if each in self._items and self._items[each].end]
-        if len(self._items) - len(leaving) < self._most:
+        ended = {alert_id for alert_id, each in self._entries.items() if each.phase in _ENDS}
+        if len(self._entries) - len(ended & self._on_the_way) < self._most:
             return True
         if phase is AlertPhase.REPEAT:
             return False
         for dispensable in _DISPENSABLE:
-            for alert_id, item in self._items.items():
-                if item.phase is dispensable and alert_id not in self._on_the_way:
-                    del self._items[alert_id]
+            for alert_id, each in self._entries.items():
+                if each.phase is dispensable and alert_id not in self._on_the_way:
+                    del self._entries[alert_id]
                     self.left_out += 1
                     return True
         return phase is AlertPhase.END  # as many at most as starts were delivered
