@@ -84,6 +84,14 @@ async def test_points_wait_for_a_batch_while_no_client_reads(rig):
     assert rig.stored() == [0, 1, 2]
 
 
+async def test_points_until_a_time_are_sent_for_who_needs_them(rig):
+    await rig.measure(1)
+    assert await rig.shipper.has_sent(0.5)
+    assert not await rig.shipper.has_sent(1)
+    await rig.until_shipped()
+    assert await rig.shipper.has_sent(1)
+
+
 async def test_a_reader_starts_once_older_points_are_delivered(rig):
     await rig.measure(1)
     await rig.clock.advance(6)

@@ -7,6 +7,7 @@ import json
 import random
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,10 +16,10 @@ from growd.api.front_door import FrontDoor
 from growd.api.operations import Api
 from growd.bus import Bus
 from growd.bus.params import Parameters
-from growd.config import Http
+from growd.config import Config, Http
 from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
-from growd_analysis.points.part import add_exports
+from growd_analysis.points.part import opened
 from support.daemon import NAMES, MemoryStore
 
 if TYPE_CHECKING:
@@ -102,12 +103,15 @@ async def front_door(
     bus = Bus(RealClock(), Parameters(store=MemoryStore()))
     gateway = Noting(upstream, stall_limit)
     guard = OriginGuard(policy or Http(hosts=NAMES))
-    add_exports(gateway, [database], "svc", building)
+    names = SimpleNamespace(points=database, events="events")
+    stored = SimpleNamespace(is_embedded=building is None, index_build=building, names=names)
+    around: Any = SimpleNamespace(gateway=gateway, database=stored, present=Config)
     server = FrontDoor(Api(bus, bus.node("http"), "/_svc"), gateway, guard=guard)
     await server.open("127.0.0.1", 0)
     assert server.address is not None
     try:
-        yield Door(server.address[1], gateway)
+        async with opened(around):
+            yield Door(server.address[1], gateway)
     finally:
         await server.close()
         await gateway.close()

@@ -23,7 +23,6 @@ _NUMBER: Final = {"type": "number"}
 _INTEGER: Final = {"type": "integer"}
 _TEXT: Final = {"type": "string"}
 _NUMBER_OR_NULL: Final = {"type": ["number", "null"]}
-_TEXT_OR_NULL: Final = {"type": ["string", "null"]}
 _NAMES: Final = array_of(_TEXT)
 _QUALITY: Final = {"enum": list(Quality)}
 _PHOTO_FILE: Final = {"type": "string", "format": "binary", "contentMediaType": "image/*"}
