@@ -10,13 +10,13 @@ import pytest
 
 from growd.bus import Bus
 from growd.config import ConfigError
-from growd.parts import PARTS, parts_opened
+from growd.parts import PARTS, Experiments, parts_opened
 from growd.runtime.clock import RealClock
 
 
 @pytest.fixture
 def around():
-    return SimpleNamespace(bus=Bus(RealClock()))
+    return SimpleNamespace(bus=Bus(RealClock()), experiments=Experiments())
 
 
 @pytest.fixture

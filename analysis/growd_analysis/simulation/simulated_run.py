@@ -31,7 +31,6 @@ from growd.wiring.chambers_node import declare_topics
 from growd.wiring.database import known_variables
 from growd.wiring.derived import derived_of
 from growd.wiring.hardware import opened_hardware
-from growd.wiring.pumps import simulated_cylinders
 from growd.wiring.recipes import recipe_runner
 from growd.wiring.runs import ratings_of
 from growd_analysis.points.export import COLUMNS, Export, ExportQuery
@@ -218,10 +217,7 @@ async def _start(
     hardware = cast("SimulatedHardware", await start(opened_hardware(config, bus, None)))
     for fault in simulation.faults:
         hardware.faults.inject(fault)
-    cylinders = simulated_cylinders(config, hardware)
-    chambers = AllChambers(
-        config, bus, hardware, memory=memory, report=lambda _: None, zone=zone, cylinders=cylinders
-    )
+    chambers = AllChambers(config, bus, hardware, memory=memory, report=lambda _: None, zone=zone)
     await start(chambers.running())
     derived = derived_of(config, bus, memory, zone)
     runner = _runner(simulation, bus, zone, run, derived)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
     from growd.control.pumps import PumpFlow
+    from growd.parts import Experiments
     from growd.runtime.worker import Worker, Workers
     from growd.wiring.outputs import OutputDevice
     from growd_drivers.hardware import Hardware
@@ -63,6 +64,7 @@ class Common:
     """In which days begin (None: local)."""
     hold: OutputHold | None = None
     """Keeps all outputs safe while it is set."""
+    experiments: Experiments | None = None
 
 
 class ChamberOutputs:

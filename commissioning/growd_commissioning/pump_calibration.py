@@ -5,30 +5,32 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.bus.services import done, refused
 from growd.control.calibration_log import CalibrationRecord
-from growd.control.errors import ExperimentError
-from growd.control.experiments import Experiment
+from growd.control.interlocks.on_times import OnTimes
 from growd.control.interlocks.saved_states import SAVE_ERRORS
-from growd.control.pump_fit import FitPoint, PumpFit, fitted
 from growd.control.pumps import SERVICE
 from growd.control.topics import commanded
+from growd.output_roles import OutputClass
 from growd.runtime.sentence import Sentence, code_of, document, told
+from growd_commissioning.experiments import Experiment, ExperimentError
+from growd_commissioning.pump_fit import FitPoint, PumpFit, fitted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from growd.bus import Bus
+    from growd.config import Chamber
     from growd.control.calibration_log import CalibrationLog
-    from growd.control.interlocks.node import Interlocks
-    from growd.control.interlocks.on_times import OnTimes
-    from growd.control.pumps import PumpFlow, Pumps
+    from growd.control.pumps import PumpFlow
+    from growd.parts import ControlledChamber
     from growd.runtime.clock import Cancellable
+    from growd_hwsim.chamber import SimulatedChamber
+    from growd_hwsim.hardware import SimulatedHardware
 
 logger = logging.getLogger(__name__)
 
@@ -59,14 +61,20 @@ _ML: Final = Field("ml", Kind.FLOAT64, 0, 100_000, "ml", doc="the volume in the 
 _NUMBER: Final = Field("dose", Kind.INT64, 0, 1_000, default=0, doc="the number of the dose; 0: the last one")
 
 
-class Cylinder(Protocol):
-    """A simulated measuring cylinder."""
+class Cylinder:
+    """A measuring cylinder beside a simulated tank."""
+
+    def __init__(self, chamber: Chamber, model: SimulatedChamber) -> None:
+        self._moved = {each.name: each.role.moves for each in chamber.outputs if each.role}
+        self._model = model
 
     def collect(self, pump: str) -> None:
         """Empty it and put the hose of a pump into it; "" puts all hoses back into the tank."""
+        self._model.collect(self._moved.get(pump, ""))
 
     def ml(self) -> float:
         """The volume in it."""
+        return self._model.collected_ml()
 
 
 @dataclass(frozen=True)
@@ -144,34 +152,28 @@ class PumpCalibration(Experiment):
 
     def __init__(
         self,
-        bus: Bus,
-        environment: str,
-        calibrated: Mapping[str, CalibratedPump],
-        pumps: Pumps,
-        *,
-        interlocks: Interlocks,
-        others: Callable[[], str],
+        control: ControlledChamber,
         log: CalibrationLog,
-        litres: Callable[[str], float | None],
-        cylinder: Cylinder | None,
+        others: Callable[[], str],
     ) -> None:
-        super().__init__(bus, environment, "pump_calibration", others=others)
-        self._calibrated = calibrated
-        self._pumps = pumps
-        self._interlocks = interlocks
+        environment = control.chamber.environment
+        super().__init__(control.bus, environment, "pump_calibration", others=others)
+        self._calibrated = _calibrated_pumps(control)
+        self._pumps = control.pumps
+        self._interlocks = control.interlocks
         self._log = log
-        self._litres = litres
-        self._cylinder = cylinder
+        self._litres = control.litres
+        self._cylinder = _simulated_cylinder(control)
         self._publishers = {
             each.variable: self.node.publisher(commanded(environment, each.variable))
-            for each in calibrated.values()
+            for each in self._calibrated.values()
         }
         self._session: _Session | None = None
         self._dosing: asyncio.Task[None] | None = None
         self._expiry: Cancellable | None = None
         self._serve()
         self.node.describe("session", self._session_now)
-        self.node.describe("pumps", lambda: [self._described(each) for each in calibrated])
+        self.node.describe("pumps", lambda: [self._described(each) for each in self._calibrated])
 
     async def run(self) -> None:
         """Give doses when asked, until cancelled."""
@@ -465,6 +467,28 @@ class PumpCalibration(Experiment):
             "last": self._log.last(name),
             "due": self._log.due(name),
         }
+
+
+def _calibrated_pumps(control: ControlledChamber) -> dict[str, CalibratedPump]:
+    """The dosing pumps of an environment, by name."""
+    chamber, pumps = control.chamber, {}
+    limits = chamber.options.interlock
+    for each in chamber.outputs_of(OutputClass.DOSING):
+        times = OnTimes()
+        control.interlocks.track(times, [each.own_variable], each.name)
+        ml_per_hour = min(limits.dosing_ml_per_hour, limits.dosing_ml_per_day)
+        longest_s = min(limits.dose_longest_s, each.longest_on_s or limits.dose_longest_s)
+        pumps[each.name] = CalibratedPump(each.name, each.own_variable, longest_s, ml_per_hour, times)
+    return pumps
+
+
+def _simulated_cylinder(control: ControlledChamber) -> Cylinder | None:
+    """The cylinder of a simulated environment; None for real hardware."""
+    config = control.chamber.config
+    if not config.simulator.enabled:
+        return None
+    number = [*config.chambers()].index(control.chamber.environment)
+    return Cylinder(control.chamber, cast("SimulatedHardware", control.hardware).chambers[number])
 
 
 def _because(why: str) -> str:

@@ -14,17 +14,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from growd.control.effect_course import EFFECT, RANGES, WATCHING, line_through
-from growd.control.errors import ExperimentError
 from growd.control.pid import Gains
 from growd.runtime.sentence import Sentence
 from growd.variables import CARBON_DIOXIDE, HUMIDITY, TEMPERATURE, VARIABLES, WATER_TEMPERATURE
+from growd_commissioning.effect_course import EFFECT, RANGES, WATCHING, line_through
+from growd_commissioning.experiments import ExperimentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-LONGEST_S: Final = {CARBON_DIOXIDE: 120.0, TEMPERATURE: 300.0, HUMIDITY: 180.0, WATER_TEMPERATURE: 1_800.0}
-"""The variables that have an autotune, and the longest time on."""
 
 REST_S: Final = {CARBON_DIOXIDE: 660.0, TEMPERATURE: 180.0, HUMIDITY: 180.0, WATER_TEMPERATURE: 600.0}
 """The longest time off. The loss of CO2 shows only after some minutes."""

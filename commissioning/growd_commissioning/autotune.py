@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import BusError, UnknownNameError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
 from growd.bus.services import done, refused
-from growd.control.errors import ExperimentError
-from growd.control.experiments import Experiment
-from growd.control.relay import LONGEST_S, RelayTest
 from growd.control.topics import OUTPUT_LEVEL, SENTENCE, commanded, desired, measured, output_level, said
+from growd.control.watched_loops import name_of_output
+from growd.loops import loop_kind
 from growd.runtime.sentence import Sentence, reworded, told
 from growd.variables import CARBON_DIOXIDE, VARIABLES
+from growd_commissioning.experiments import Experiment, ExperimentError
+from growd_commissioning.relay import RelayTest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,8 +25,10 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.bus.messages import Message
     from growd.bus.topics import Subscription
+    from growd.config import Chamber
+    from growd.control.interlocks.node import Interlocks
     from growd.control.loop import LoopController
-    from growd.control.relay import Response
+    from growd_commissioning.relay import Response
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +98,7 @@ class Autotuner(Experiment):
         self._outputs = outputs
         self._tested = tuple(each for each in outputs if each.is_tested)
         self._why_held = why_held
-        self._most_on_s = most_on_s or LONGEST_S[variable]
+        self._most_on_s = most_on_s or loop_kind(variable).test_on_s
         self._levels = {each: self._levels_of(each) for each in outputs}
         self._gains = f"{environment}/controllers/{variable}"
         self._output = self.node.advertise(f"{environment}/autotune/{variable}", _message_type(variable))
@@ -228,3 +232,33 @@ class Autotuner(Experiment):
     def _report(self, state: str, message: str, **found: float) -> None:
         nothing = {"progress": 1.0, "rise": 0.0, "lag": 0.0, "loss": 0.0, "left": 0.0}
         self._output.publish({"state": state, **said(message), **nothing, **found})
+
+
+def autotuner(
+    chamber: Chamber,
+    bus: Bus,
+    controller: LoopController,
+    interlocks: Interlocks,
+    others: Callable[[], str],
+) -> Autotuner:
+    """The autotune of a variable that has one."""
+    variable, limits = controller.variable, chamber.options.interlock
+    outputs: dict[str, TunedOutput] = {}
+    for each in chamber.drivers_of(variable):
+        own = each.own_variable
+        devices = tuple(other.name for other in chamber.by_own_variable[own])
+        name = name_of_output(own).removeprefix("the ")
+        outputs[own] = TunedOutput(own, name, devices, each.moved[variable])
+    most_on_s = loop_kind(variable).test_on_s
+    if variable == CARBON_DIOXIDE:  # a valve may be open only as long as its interlocks allow
+        most_on_s = min(most_on_s, limits.valve_open_s, limits.no_rise_open_s)
+    tested = [each.variable for each in outputs.values() if each.is_tested]
+    return Autotuner(
+        bus,
+        chamber.environment,
+        controller,
+        tuple(outputs.values()),
+        why_held=partial(interlocks.why_held, tested),
+        most_on_s=most_on_s,
+        others=others,
+    )

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from growd.control.effect_course import RANGES, Watched
 from growd.control.interlocks.feedback import CONFIRM_S
-from growd.control.relay import LONGEST_S
-from growd.control.self_test import BRIEFLY_S, FeedbackSensor, OutputUnderTest
 from growd.control.topics import LIGHT_CHANNELS, light_channels, output_level
 from growd.control.watched_loops import light_loop
 from growd.loops import loop_kind
-from growd.output_roles import OutputClass
+from growd.output_roles import LASTING, OutputClass
 from growd.variables import DISSOLVED_OXYGEN, ILLUMINANCE, WATER_LEVEL
 from growd.wiring.class_interlocks import FILL_RISE_PERCENT
 from growd.wiring.loops import loop_settings
 from growd.wiring.pumps import pumps_of
+from growd_commissioning.effect_course import RANGES, Watched
+from growd_commissioning.self_test import BRIEFLY_S, FeedbackSensor, OutputUnderTest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from growd.config import Chamber, Output
 
-ASKED: Final = (OutputClass.VALVE, OutputClass.DOSING)
-"""Classes that are tested only if somebody asks for them: what they give stays in the air or the tank."""
-
-LONGEST_ON_S: Final = {**LONGEST_S, DISSOLVED_OXYGEN: 900.0}
-"""The longest time on, by what an output moves; that of an autotune where there is one."""
+OXYGEN_S: Final = 900.0
+"""The longest time on of what raises dissolved oxygen."""
 
 MIXED_S: Final = 600.0
 """After a dose."""
@@ -85,7 +81,7 @@ def _output(chamber: Chamber, outputs: list[Output]) -> OutputUnderTest:
         for variable, raises in first.effects.items()
         if variable in chamber.measured
     )
-    longest = max((LONGEST_ON_S.get(each.variable, ON_S) for each in watched), default=BRIEFLY_S)
+    longest = max((_on_s(each.variable) for each in watched), default=BRIEFLY_S)
     sensors = (
         FeedbackSensor(each.name, each.confirm_above, CONFIRM_S)
         for each in outputs
@@ -104,7 +100,7 @@ def _output(chamber: Chamber, outputs: list[Output]) -> OutputUnderTest:
         beside=CIRCULATION if is_dose and CIRCULATION in chamber.own_variables else "",
         safe=safe,
         feedback=tuple(sensors),
-        needs_asking=first.is_a(*ASKED),
+        needs_asking=first.is_a(*LASTING),
     )
 
 
@@ -112,6 +108,11 @@ def _watched(variable: str, *, raises: bool) -> Watched:
     known = RANGES.get(variable)
     limit = None if known is None else known.highest if raises else known.lowest
     return Watched(variable, raises, _least(variable), limit)
+
+
+def _on_s(variable: str) -> float:
+    """The longest time on, by what an output moves; that of an autotune where there is one."""
+    return OXYGEN_S if variable == DISSOLVED_OXYGEN else loop_kind(variable).test_on_s or ON_S
 
 
 def _least(variable: str) -> float:

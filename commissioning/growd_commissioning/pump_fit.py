@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import counted
-from growd.control.errors import ExperimentError
+from growd_commissioning.experiments import ExperimentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

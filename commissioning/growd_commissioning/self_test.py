@@ -11,20 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType
 from growd.bus.services import done, refused
-from growd.control.errors import ExperimentError
-from growd.control.experiments import Experiment
 from growd.control.interlocks.saved_states import SAVE_ERRORS
 from growd.control.topics import SENTENCE, commanded, desired, measured, said
 from growd.runtime.event_loop import load
 from growd.runtime.sentence import Sentence, code_of, told
+from growd_commissioning.experiments import Experiment, ExperimentError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Callable
 
-    from growd.bus import Bus
-    from growd.control.effect_course import Watched
-    from growd.control.interlocks.node import Interlocks
-    from growd.control.interlocks.saved_states import Memory
+    from growd.parts import ControlledChamber
+    from growd_commissioning.effect_course import Watched
 
 logger = logging.getLogger(__name__)
 
@@ -155,21 +152,16 @@ class SelfTest(Experiment):
 
     def __init__(
         self,
-        bus: Bus,
-        environment: str,
-        find: Callable[[], Awaitable[Sequence[OutputUnderTest]]],
-        interlocks: Interlocks,
-        memory: Memory,
-        *,
-        set_points: Iterable[str],
+        control: ControlledChamber,
         others: Callable[[], str],
     ) -> None:
-        super().__init__(bus, environment, "self_test", others=others)
-        self._find = find
-        self._outputs: tuple[OutputUnderTest, ...] = ()
-        self._interlocks = interlocks
-        self._memory = memory
-        self._set_points = tuple(set_points)
+        environment = control.chamber.environment
+        super().__init__(control.bus, environment, "self_test", others=others)
+        self._chamber = control.chamber
+        self._outputs: list[OutputUnderTest] = []
+        self._interlocks = control.interlocks
+        self._memory = control.memory
+        self._set_points = tuple(control.chamber.reach())
         self._chosen: list[OutputUnderTest] = []
         self._named_outputs: set[str] = set()
         self._report: dict[str, Any] | None = None
@@ -207,7 +199,10 @@ class SelfTest(Experiment):
     # services
 
     async def _ask(self, outputs: Any, include: Any, who: str) -> dict[str, Any]:
-        self._outputs = tuple(await self._find())
+        await load("growd_commissioning.outputs_under_test", "growd_commissioning.output_trial")
+        from growd_commissioning.outputs_under_test import outputs_under_test  # noqa: PLC0415
+
+        self._outputs = outputs_under_test(self._chamber)
         try:
             chosen = self._named(outputs, "outputs")
             included = self._named(include, "include")
@@ -216,7 +211,7 @@ class SelfTest(Experiment):
             return refused(f"no self-test: {error}")
         self._named_outputs = {each.variable for each in (*chosen, *included)}
         self._chosen = [*chosen, *(each for each in included if each not in chosen)] if chosen else []
-        self._chosen = self._chosen or list(self._outputs)
+        self._chosen = self._chosen or self._outputs
         self._report = {"begun": self._clock.time(), "ended": 0.0, "by": who, "results": []}
         self._begin_soon()
         self._publish("running", self._stage)
@@ -337,8 +332,7 @@ class SelfTest(Experiment):
         if output.needs_asking and output.variable not in self._named_outputs:
             reason = f"it is tested only if you ask for it: --include {output.name}"
             return Found(Reason.NOT_ASKED, reason)
-        await load("growd.control.output_trial")
-        from growd.control.output_trial import OutputTrial  # noqa: PLC0415  few test their outputs
+        from growd_commissioning.output_trial import OutputTrial  # noqa: PLC0415  few test their outputs
 
         topics = [measured(self._environment, each.variable) for each in output.watched]
         with self.node.subscribe(commanded(self._environment, output.variable), *topics) as inbox:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,21 +12,19 @@ from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
 from growd.bus.services import done, refused
 from growd.control.calibration_log import CalibrationRecord
-from growd.control.errors import ExperimentError
-from growd.control.experiments import Experiment
 from growd.control.interlocks.saved_states import SAVE_ERRORS
 from growd.control.light_curve import problem_of
 from growd.control.topics import SENTENCE, commanded, desired, raw, said
 from growd.runtime.sentence import Sentence, document, reworded, told
 from growd.variables import ILLUMINANCE
+from growd_commissioning.experiments import Experiment, ExperimentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from growd.bus import Bus
     from growd.bus.messages import Message
-    from growd.control.calibration_log import CalibrationLog
     from growd.control.controllers import LightController
+    from growd.parts import ControlledChamber
 
 logger = logging.getLogger(__name__)
 
@@ -62,33 +61,26 @@ class LightCalibration(Experiment):
     controller's parameter; on failure nothing changes.
 
     It is refused, or stopped, while the sensor fails, a recipe or an override drives the light, a channel has
-    its own command, or a hold or an interlock holds the lamp (`why_held`). A client's set point waits
-    meanwhile. `log` keeps a record of it.
+    its own command, or a hold or an interlock holds the lamp. A client's set point waits
+    meanwhile. The log of calibrations keeps a record of it.
     """
 
     noun = "calibration of the lamp"
 
     def __init__(
         self,
-        bus: Bus,
-        environment: str,
+        control: ControlledChamber,
         controller: LightController,
-        *,
-        channels: Iterable[str],
-        interval_s: float,
-        ramp_s: float,
-        stale_after_s: float,
-        why_held: Callable[[], str],
         others: Callable[[], str],
-        log: CalibrationLog | None,
     ) -> None:
+        chamber, bus, environment = control.chamber, control.bus, control.chamber.environment
         super().__init__(bus, environment, "light_calibration", others=others, variable=ILLUMINANCE)
         self._controller = controller
-        self._interval = interval_s
-        self._ramp = ramp_s
-        self._stale_after = stale_after_s
-        self._why_held = why_held
-        self._log = log
+        self._interval = max(sensor.interval_s for sensor in chamber.sensors_of(ILLUMINANCE))
+        self._ramp = chamber.light.ramp_s
+        self._stale_after = chamber.stale_after_s(ILLUMINANCE)
+        self._why_held = partial(control.interlocks.why_held, (ILLUMINANCE, *chamber.lamp_channels))
+        self._log = control.log
         self._by = ""
         self._raw = bus.topics.get(raw(environment, "light_illuminance"))
         self._sensors = (f"{environment}/samplers/", f"{environment}/combiners/")
@@ -96,7 +88,8 @@ class LightCalibration(Experiment):
         self._command_topic = commanded(environment, "light_illuminance")
         self._recipe_node = f"{environment}/recipe_runner"
         self._channels = [
-            bus.topics.get(commanded(environment, f"light_intensity_{name}")) for name in channels
+            bus.topics.get(commanded(environment, f"light_intensity_{name}"))
+            for name in chamber.lamp_channels
         ]
         base = controller.node.name
         self._output = self.node.advertise(f"{base}/calibration", CALIBRATION)

@@ -8,12 +8,20 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from growd.bus.services import done, refused
+from growd.control.errors import ControlError
 from growd.runtime.sentence import Sentence, code_of, document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from growd.bus import Bus
+
+
+class ExperimentError(ControlError):
+    """An experiment or a calibration is refused, or ends early. The text says why."""
+
+    def __init__(self, text: str, code: str = "", **fields: Any) -> None:
+        super().__init__(Sentence(text, code, **fields) if code else text)
 
 
 class Experiment(ABC):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from growd.control.errors import ExperimentError
 from growd.control.interlocks.on_times import OnTimes
-from growd.control.pump_fit import FitPoint, fitted
 from growd.control.pumps import GivenVolume, JointFlow, PumpFlow, Volumes
+from growd_commissioning.experiments import ExperimentError
+from growd_commissioning.pump_fit import FitPoint, fitted
 
 TIMES = (2.0, 4.0, 8.0, 2.0, 4.0, 8.0)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.messages import Quality
-from growd.control.effect_course import EFFECT, WATCHING, EffectCourse
-from growd.control.errors import ExperimentError
 from growd.control.health import LEVELS, State
-from growd.control.self_test import BRIEFLY_S, Found, Reason
 from growd.control.topics import commanded, diagnostics, feedback, measured
 from growd.runtime.sentence import Sentence
 from growd.variables import VARIABLES
+from growd_commissioning.effect_course import EFFECT, WATCHING, EffectCourse
+from growd_commissioning.experiments import ExperimentError
+from growd_commissioning.self_test import BRIEFLY_S, Found, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from growd.bus.topics import Subscription
     from growd.control.interlocks.base import Interlock
     from growd.control.interlocks.node import Interlocks
-    from growd.control.self_test import FeedbackSensor, OutputUnderTest
+    from growd_commissioning.self_test import FeedbackSensor, OutputUnderTest
 
 PERIOD_S: Final = 1.0
 STEADY_S: Final = 300.0  # for readings that say how the variable goes on by itself
