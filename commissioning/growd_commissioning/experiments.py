@@ -5,16 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from growd.bus.errors import UnknownNameError
 from growd.bus.services import done, refused
 from growd.control.errors import ControlError
+from growd.control.topics import commanded, desired
 from growd.runtime.sentence import Sentence, code_of, document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from growd.bus import Bus
+    from growd.bus.fields import Field
+    from growd.bus.messages import Message
+    from growd.runtime.clock import Clock
+
+HEARD_WITHIN_S: Final = 2.0
+"""A message that is heard is not older than this."""
 
 
 class ExperimentError(ControlError):
@@ -33,6 +41,8 @@ class Experiment(ABC):
 
     noun: str
     """What it is, in the answers to clients."""
+    refusal = ""
+    """What refusals begin with."""
     end = "nothing changes"
     """What follows from a stop."""
 
@@ -74,6 +84,44 @@ class Experiment(ABC):
     async def _run_once(self) -> None:
         """The experiment, to its end."""
 
+    def _serve(
+        self,
+        name: str,
+        request_type: str,
+        handler: Callable[..., Awaitable[str]],
+        doc: str,
+        *arguments: Field,
+        is_administrative: bool = True,
+    ) -> None:
+        """Offer a service. The handler returns what it did; its `ExperimentError` refuses the call."""
+
+        async def serve(**given: Any) -> dict[str, Any]:
+            try:
+                return done(await handler(**given))
+            except ExperimentError as error:
+                return refused(f"{self.refusal}{error}")
+
+        self.node.serve(
+            name,
+            request_type,
+            serve,
+            arguments=arguments,
+            doc=doc,
+            names_caller=True,
+            is_administrative=is_administrative,
+        )
+
+    def _serve_stop(self, name: str, doc: str) -> None:
+        self.node.serve(name, "std_srvs/Trigger", self._stop, doc=doc, names_caller=True)
+
+    async def _stop(self, who: str) -> dict[str, Any]:
+        if not self.running:
+            return refused(f"no {self.noun} is running")
+        if self._is_saving:
+            return refused(f"the {self.noun} has ended; its result is being saved")
+        self._stopped = Sentence(f"it was stopped by {who}", "stopped_by", by=who)
+        return done(f"the {self.noun} ends; {self.end}")
+
     def _begin_soon(self) -> None:
         self._stopped, self._stage = "", Sentence("starts", "starts")
         self._asked.set()
@@ -87,21 +135,39 @@ class Experiment(ABC):
         finally:
             self._is_saving = False
 
-    def _why_busy(self) -> str:
-        """Why it cannot begin beside another experiment, or ""."""
-        others = self._others()
-        return f"{others} is running; wait for its end" if others else ""
+    # what is in the way: these raise `ExperimentError`
 
-    def _serve_stop(self, name: str, doc: str) -> None:
-        self.node.serve(name, "std_srvs/Trigger", self._stop, doc=doc, names_caller=True)
+    def _refuse_if_busy(self) -> None:
+        """Another experiment runs."""
+        if others := self._others():
+            raise ExperimentError(f"{others} is running; wait for its end")
 
-    async def _stop(self, who: str) -> dict[str, Any]:
-        if not self.running:
-            return refused(f"no {self.noun} is running")
-        if self._is_saving:
-            return refused(f"the {self.noun} has ended; its result is being saved")
-        self._stopped = Sentence(f"it was stopped by {who}", "stopped_by", by=who)
-        return done(f"the {self.noun} ends; {self.end}")
+    def _refuse_if_stopped(self) -> None:
+        if self._stopped:
+            raise ExperimentError(self._stopped)
+
+    def _refuse_if_wanted(self, variable: str, name: str, advice: str = "release it") -> None:
+        """A variable has a set point."""
+        topic = desired(self._environment, variable)
+        if self._bus.topics.get(topic).known is not None:
+            text = f"{name} has a set point; {advice}: growd topic release {topic}"
+            raise ExperimentError(text, "has_set_point", variable=variable)
+
+    def _refuse_if_overridden(self, variable: str, name: str) -> None:
+        """A variable has a command by hand."""
+        if self._number(variable, "override_left") > 0:
+            release = f"growd topic release {commanded(self._environment, variable)}"
+            text = f"{name} has an override; release it: {release}"
+            raise ExperimentError(text, "has_override", variable=variable)
+
+    def _number(self, variable: str, name: str) -> float:
+        """A parameter of a controller; 0 if it has none."""
+        try:
+            return float(self._bus.parameters.get(f"{self._environment}/controllers/{variable}/{name}"))
+        except UnknownNameError:  # what is dimmed has no doses
+            return 0.0
+
+    # information
 
     def _stage_now(self) -> str:
         return self._stage
@@ -112,3 +178,9 @@ class Experiment(ABC):
         stage = self._stage_now()
         about = {"environment": self._environment, "variable": self._driven, "text": str(stage)}
         return [about | {"name": str(self.running), **code_of(self.running), "stage": document(stage)}]
+
+
+def heard_at(message: Message, clock: Clock) -> float:
+    """When a message was published, in monotonic seconds. It carries wall time, which may step."""
+    ago = clock.time() - message.time
+    return clock.monotonic() - max(0.0, min(HEARD_WITHIN_S, ago))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 from functools import partial
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
-from growd.bus.services import done, refused
 from growd.control.calibration_log import CalibrationRecord
 from growd.control.interlocks.saved_states import SAVE_ERRORS
 from growd.control.light_curve import problem_of
@@ -93,14 +92,12 @@ class LightCalibration(Experiment):
         ]
         base = controller.node.name
         self._output = self.node.advertise(f"{base}/calibration", CALIBRATION)
-        self.node.serve(
+        self._serve(
             f"{base}/calibrate_light",
             "growd/CalibrateLight",
             self._ask,
-            doc="Measure the light of the lamp at each level, in about two minutes. Refused while the "
+            "Measure the light of the lamp at each level, in about two minutes. Refused while the "
             "sensor does not work, a recipe or a command by hand drives the light, or an interlock holds it.",
-            names_caller=True,
-            is_administrative=True,
         )
         self._serve_stop(f"{base}/stop_calibration", "End the calibration of the lamp; nothing changes.")
 
@@ -108,19 +105,17 @@ class LightCalibration(Experiment):
     def title(self) -> Sentence:
         return Sentence("the calibration of the lamp", "lamp_calibration")
 
-    async def _ask(self, who: str) -> dict[str, Any]:
+    async def _ask(self, who: str) -> str:
         if self.running:
-            return refused("a calibration is under way")
-        if reason := self._why_busy() or (self._log.why_not() if self._log is not None else ""):
-            return refused(reason)
+            raise ExperimentError("a calibration is under way")
+        self._refuse_if_busy()
+        if self._log is not None and (reason := self._log.why_not()):
+            raise ExperimentError(reason)
         self._stopped, self._by = "", who
-        try:
-            self._refuse_if_driven()
-            self._refuse_unless_ok(self._raw.last)
-        except ExperimentError as error:
-            return refused(str(error))
+        self._refuse_if_driven()
+        self._refuse_unless_ok(self._raw.last)
         self._begin_soon()
-        return done(f"the calibration has started; see the topic {self._output.topic.name}")
+        return f"the calibration has started; see the topic {self._output.topic.name}"
 
     async def _run_once(self) -> None:
         self._report("running", Sentence("the calibration has started", "starts"))
@@ -227,8 +222,7 @@ class LightCalibration(Experiment):
             raise ExperimentError("the light sensor has had no recent reading", "no_light_reading")
 
     def _refuse_if_driven(self) -> None:
-        if self._stopped:
-            raise ExperimentError(self._stopped)
+        self._refuse_if_stopped()
         if why := self._why_held():
             raise ExperimentError(f"the lamp is held: {why}", "lamp_held", why=document(why))
         wanted = self._recipe_topic.last

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from growd.control.interlocks.feedback import CONFIRM_S
@@ -14,12 +15,14 @@ from growd.wiring.class_interlocks import FILL_RISE_PERCENT
 from growd.wiring.loops import loop_settings
 from growd.wiring.pumps import pumps_of
 from growd_commissioning.effect_course import RANGES, Watched
-from growd_commissioning.self_test import BRIEFLY_S, FeedbackSensor, OutputUnderTest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from growd.config import Chamber, Output
+
+BRIEFLY_S: Final = 5.0
+"""For an output without a sensor."""
 
 OXYGEN_S: Final = 900.0
 """The longest time on of what raises dissolved oxygen."""
@@ -33,6 +36,55 @@ ON_S: Final = 120.0
 LEAST_DOSE_S: Final = 2.0
 CIRCULATION: Final = "water_circulation"
 _LIGHT_S: Final = 20.0
+
+
+@dataclass(frozen=True)
+class FeedbackSensor:
+    """A sensor of the state of a device: above `above` it is on; it follows within `confirm_s`."""
+
+    device: str
+    above: float
+    confirm_s: float
+
+
+@dataclass(frozen=True)
+class OutputUnderTest:
+    """The outputs of one own variable, which are switched together.
+
+    `level_topics` have the levels that were written, for the lamp in a `field`. `place` is the output for its
+    interlocks. It is switched off when `watched` has moved, after `on_s` at most; a dose takes `on_s` in any
+    case, while the outputs `beside` run, such as a pump that mixes the water. The effect may come, and must
+    end, within `after_s`. What `needs_asking` is tested only if somebody names it.
+    """
+
+    name: str
+    variable: str
+    devices: tuple[str, ...]
+    level_topics: tuple[str, ...]
+    place: str
+    watched: tuple[Watched, ...] = ()
+    on_s: float = BRIEFLY_S
+    after_s: float = 60.0
+    is_dose: bool = False
+    beside: str = ""
+    safe: float = 0.0
+    field: str = ""
+    feedback: tuple[FeedbackSensor, ...] = ()
+    needs_asking: bool = False
+
+    @property
+    def level(self) -> float:
+        """Its level in the test."""
+        return 1.0 - self.safe
+
+    def is_named(self, name: str) -> bool:
+        """Whether a name is that of this output, of a device of it, or its own variable."""
+        return name in (self.name, self.variable, *self.devices)
+
+    def opposes(self, other: OutputUnderTest) -> bool:
+        """Whether they move a variable in opposite directions."""
+        ways = {(each.variable, not each.raises) for each in self.watched}
+        return any((each.variable, each.raises) in ways for each in other.watched)
 
 
 def outputs_under_test(chamber: Chamber) -> list[OutputUnderTest]:

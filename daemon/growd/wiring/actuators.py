@@ -58,13 +58,13 @@ class Common:
     """Keeps what has to outlast a restart."""
     report: Callable[[str], None]
     """Gets a sentence for each output that may not be safe at the end."""
+    experiments: Experiments
     records: RecordKeeper | None = None
     """Keeps the calibrations."""
     zone: tzinfo | None = None
     """In which days begin (None: local)."""
     hold: OutputHold | None = None
     """Keeps all outputs safe while it is set."""
-    experiments: Experiments | None = None
 
 
 class ChamberOutputs:

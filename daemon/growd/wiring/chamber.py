@@ -13,7 +13,7 @@ from growd.control.pin_watch import PinWatch
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
 from growd.control.topics import desired, measured
 from growd.device_kinds import SENSOR_KINDS
-from growd.parts import ControlledChamber
+from growd.parts import ControlledChamber, Experiments
 from growd.runtime.supervisor import Supervisor
 from growd.runtime.worker import Workers
 from growd.wiring.actuators import DEVICE_TIMEOUT_S, PINS, ChamberOutputs, Common, all_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
     from growd.control.receiving import Receiver
-    from growd.parts import Experiments, NodeTask
+    from growd.parts import NodeTask
     from growd_drivers.hardware import Hardware
 
 LAST_READ_S: Final = 2.0  # time limit for a last reading; a BH1750 in the dark takes two thirds of a second
@@ -64,7 +64,9 @@ class AllChambers:
         self._bus = bus
         self._report = report
         self.workers = Workers(bus.clock.monotonic)
-        common = Common(bus, hardware, self.workers, memory, report, records, zone, hold, experiments)
+        common = Common(
+            bus, hardware, self.workers, memory, report, experiments or Experiments(), records, zone, hold
+        )
         self.by_environment = {
             chamber.environment: ChamberControl(chamber, common) for chamber in chambers_of(config)
         }
@@ -135,8 +137,6 @@ class ChamberControl:
 
     def _experiments(self, control: ControlOfChamber, interlocks: Interlocks) -> list[NodeTask]:
         common = self._common
-        if common.experiments is None:
-            return []
         return common.experiments.of(
             ControlledChamber(
                 self.chamber,
