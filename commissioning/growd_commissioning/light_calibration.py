@@ -195,10 +195,7 @@ class LightCalibration(Experiment):
         while (left := settled - self._clock.monotonic()) > 0:
             await self._clock.sleep(min(left, POLL_S))
             self._refuse_if_driven()
-        values: list[float] = []
-        while len(values) < READINGS:
-            values.append(await self._next_reading(level))
-        return fmean(values)
+        return fmean([await self._next_reading(level) for _ in range(READINGS)])
 
     async def _next_reading(self, level: float) -> float:
         seen = self._raw.count
