@@ -102,8 +102,8 @@ class Experiments:
     """The experiments with outputs that parts offer. They run beside the control of their environment."""
 
     def __init__(self) -> None:
-        self.failed: list[dict[str, Any]] = []
-        """The problems of parts whose experiments could not be made."""
+        self.failed: dict[str, dict[str, Any]] = {}
+        """The problems of parts whose experiments could not be made, by part."""
         self._makers: dict[str, Callable[[ControlledChamber], Iterable[NodeTask]]] = {}
 
     def offer(self, part: str, make: Callable[[ControlledChamber], Iterable[NodeTask]]) -> None:
@@ -117,7 +117,7 @@ class Experiments:
             try:
                 made += make(control)
             except Exception as error:  # noqa: BLE001  a part must not take the chamber with it
-                self.failed.append(_failure(name, error))
+                self.failed[name] = _failure(name, error)
         return made
 
 
@@ -163,7 +163,7 @@ async def parts_opened(around: Surroundings, parts: Mapping[str, str] = PARTS) -
     `ConfigError` for options of a part that can't be used.
     """
     failed: list[dict[str, Any]] = []
-    around.bus.node("parts").describe("problems", lambda: [*failed, *around.experiments.failed])
+    around.bus.node("parts").describe("problems", lambda: [*failed, *around.experiments.failed.values()])
     async with contextlib.AsyncExitStack() as stack:
         for name, place in parts.items():
             module, _, function = place.partition(":")
