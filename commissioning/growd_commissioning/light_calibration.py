@@ -113,7 +113,7 @@ class LightCalibration(Experiment):
             raise ExperimentError(reason)
         self._stopped, self._by = "", who
         self._refuse_if_driven()
-        self._refuse_unless_ok(self._raw.last)
+        self._value_of(self._raw.last)
         self._begin_soon()
         return f"the calibration has started; see the topic {self._output.topic.name}"
 
@@ -185,38 +185,42 @@ class LightCalibration(Experiment):
         """The mean of `READINGS` readings in lux, after lamp and sensor have settled at this level."""
         self._stage = _lamp_at(level)
         self._controller.drive(level)
-        limit = self._clock.monotonic() + self._ramp + PATIENCE_S
-        while not self._controller.is_followed():
-            self._refuse_if_driven()
-            if self._clock.monotonic() > limit:
-                raise ExperimentError(f"the lamp does not reach level {level:g}", "lamp_does_not_follow")
-            await self._clock.sleep(POLL_S)
-        settled = self._clock.monotonic() + 2 * self._interval + POLL_S  # a reading may have begun before
-        while (left := settled - self._clock.monotonic()) > 0:
-            await self._clock.sleep(min(left, POLL_S))
-            self._refuse_if_driven()
+        if not await self._until(self._controller.is_followed, self._ramp + PATIENCE_S):
+            raise ExperimentError(f"the lamp does not reach level {level:g}", "lamp_does_not_follow")
+        await self._until(bool, 2 * self._interval + POLL_S)  # a reading may have begun before
         return fmean([await self._next_reading(level) for _ in range(READINGS)])
 
     async def _next_reading(self, level: float) -> float:
         seen = self._raw.count
-        limit = self._clock.monotonic() + self._interval + PATIENCE_S
-        while self._clock.monotonic() <= limit:
-            await self._clock.sleep(POLL_S)
-            self._refuse_if_driven()
+
+        def is_there() -> bool:
             if not self._controller.is_followed():
                 raise ExperimentError(f"the lamp did not stay at level {level:g}", "lamp_does_not_follow")
             last = self._raw.last
-            if last is not None and last.number > seen and last.node.startswith(self._sensors):
-                self._refuse_unless_ok(last)
-                value: float = last.value
-                return value
-        raise ExperimentError("the light sensor gives no reading", "no_light_reading")
+            return last is not None and last.number > seen and last.node.startswith(self._sensors)
 
-    def _refuse_unless_ok(self, last: Message | None) -> None:
+        if not await self._until(is_there, self._interval + PATIENCE_S):
+            raise ExperimentError("the light sensor gives no reading", "no_light_reading")
+        return self._value_of(self._raw.last)
+
+    async def _until(self, condition: Callable[[], bool], limit_s: float) -> bool:
+        """Whether the condition holds within the limit, in which nothing else may drive the lamp."""
+        end = self._clock.monotonic() + limit_s
+        while not condition():
+            if (left := end - self._clock.monotonic()) <= 0:
+                return False
+            await self._clock.sleep(min(left, POLL_S))
+            self._refuse_if_driven()
+        return True
+
+    def _value_of(self, last: Message | None) -> float:
+        """The value of a reading. Raises `ExperimentError` if it is bad or old."""
         if last is None or last.quality is not Quality.OK:
             raise ExperimentError("the light sensor has failed", "no_light_reading")
         if self._clock.time() - last.time > self._stale_after:
             raise ExperimentError("the light sensor has had no recent reading", "no_light_reading")
+        value: float = last.value
+        return value
 
     def _refuse_if_driven(self) -> None:
         self._refuse_if_stopped()
