@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.control.actuation import SwitchActuator
-from growd.control.autotune import Autotuner, TunedOutput
 from growd.control.controllers import LightController
 from growd.control.filters import Filter
 from growd.control.lamp import DEFAULT_MIX, LightActuator
 from growd.control.loop import LoopController, usual_settings
 from growd.control.output_control import Demand, OutputController
 from growd.control.topics import declare_environment
+from growd_commissioning.autotune import Autotuner, TunedOutput
 from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.chips import scd30
 from growd_hwsim.parameters import ChamberParameters

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from growd.control.pump_calibration import PLAN
+from growd_commissioning.pump_calibration import PLAN
 from support.program import started
 from support.terminal import typed
 

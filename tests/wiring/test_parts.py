@@ -11,14 +11,14 @@ import pytest
 from growd.bus import Bus
 from growd.config import Config, ConfigError, Simulator
 from growd.host.data_folder import StartError
-from growd.parts import PARTS, SIMULATION, found, parts_opened
+from growd.parts import PARTS, SIMULATION, Experiments, found, parts_opened
 from growd.runtime.clock import RealClock
 from growd.wiring.hardware import chosen_clock, loop_of, opened_hardware
 
 
 @pytest.fixture
 def around():
-    return SimpleNamespace(bus=Bus(RealClock()))
+    return SimpleNamespace(bus=Bus(RealClock()), experiments=Experiments())
 
 
 @pytest.fixture
@@ -63,6 +63,18 @@ async def test_a_part_that_does_not_start_is_a_failed_component_and_the_others_g
         (problem,) = problems(around)
         assert problem.get("is_failure", False)
         assert problem["text"].startswith("the part a did not start: ")
+
+
+async def test_a_part_whose_experiments_cant_be_made_is_a_failed_component_and_the_others_go_on(
+    around, parts
+):
+    sound, control = SimpleNamespace(), SimpleNamespace()
+    async with parts_opened(around, {"a": parts.sound}):
+        around.experiments.offer("a", lambda _: 1 / 0)
+        around.experiments.offer("b", lambda given: [sound] if given is control else [])
+        assert around.experiments.of(control) == [sound]
+        (problem,) = problems(around)
+        assert (problem["is_failure"], problem["code"], problem["name"]) == (True, "part_failed", "a")
 
 
 async def test_options_of_a_part_that_cant_be_used_end_the_start(around, parts):

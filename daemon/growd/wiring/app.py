@@ -19,7 +19,7 @@ from growd.host.data_folder import StartError, own_folder, unusable
 from growd.host.machine import MachineNode
 from growd.host.recent_log import recent_log
 from growd.host.systemd import ServiceManager
-from growd.parts import ConfigurationFile, Devices, Surroundings, parts_opened
+from growd.parts import ConfigurationFile, Devices, Experiments, Surroundings, parts_opened
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import return_free_memory
 from growd.runtime.liveness import Liveness
@@ -39,7 +39,6 @@ from growd.wiring.database import configured_database
 from growd.wiring.hardware import chosen_clock, opened_hardware, speed_of
 from growd.wiring.http import serving
 from growd.wiring.mqtt import check_broker, mqtt_link
-from growd.wiring.pumps import simulated_cylinders
 from growd.wiring.recipes import recipe_runners, run_documents
 from growd.wiring.reload import Reloader, has_terminal
 from growd.wiring.rest import keep_run
@@ -105,6 +104,7 @@ class App:
         self._reloader = Reloader(config, reread or (lambda: config))
         self._file = ConfigurationFile(file, lambda text: config if reread is None else reread(text=text))
         self._devices: Devices | None = None
+        self._experiments = Experiments()
         self._stop = asyncio.Event()
         self._started = asyncio.Event()
         self._hung_up = asyncio.Event()
@@ -208,6 +208,7 @@ class App:
             file=self._file,
             offer_reload=self._reloader.offer,
             devices=lambda: self._devices,
+            experiments=self._experiments,
             restart=self.restart,
         )
 
@@ -258,7 +259,7 @@ class App:
             records=CalibrationRecords(local, core.storage.outbox, PointMaker(local.device)),
             zone=core.zone,
             hold=self._hold,
-            cylinders=simulated_cylinders(config, hardware),
+            experiments=self._experiments,
         )
         await start(chambers.running())
         self._devices = Devices(hardware, chambers.workers, lambda: self._hold.reason)

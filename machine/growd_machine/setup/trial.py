@@ -10,9 +10,9 @@ from growd.config.outputs import ON_A_PIN
 from growd.control.calls import DeviceCalls
 from growd.control.errors import DEVICE_ERRORS
 from growd.device_kinds import SENSOR_KINDS
+from growd.output_roles import LASTING
 from growd.server.errors import ApiError
 from growd.wiring.outputs import advice_for_pin, output_device
-from growd.wiring.self_test import ASKED
 from growd.wiring.sensors import SensorDevice
 from growd_drivers.errors import NotReadyError, OutOfRangeError
 from growd_drivers.sc16is750 import place_of
@@ -64,7 +64,7 @@ async def output_tried(devices: Devices, output: Output, clock: Clock) -> dict[s
         raise _refusal(f"the outputs are held: {reason}", "held")
     if output.kind not in ON_A_PIN:
         raise _refusal("only outputs on pins are tried: add it, and test it then")
-    if any(output.is_a(each) for each in ASKED):
+    if output.is_a(*LASTING):
         raise _refusal("valves for CO2 and dosing pumps need their interlocks: add it, and test it then")
     device, name = output_device(devices.hardware, output), f"trial of GPIO {output.pin}"
     calls = DeviceCalls(name, devices.workers.named(name), clock, _LIMIT_S)

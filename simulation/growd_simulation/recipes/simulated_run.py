@@ -29,7 +29,6 @@ from growd.wiring.chambers_node import declare_topics
 from growd.wiring.database import known_variables
 from growd.wiring.derived import derived_of
 from growd.wiring.hardware import opened_hardware
-from growd.wiring.pumps import simulated_cylinders
 from growd.wiring.recipes import recipe_runner
 from growd_analysis.figures.ratings import ratings_of
 from growd_analysis.figures.run_figures import RunPoints, run_figures
@@ -218,10 +217,7 @@ async def _start(
     hardware = cast("SimulatedHardware", await start(opened_hardware(config, bus, None)))
     for fault in simulation.faults:
         hardware.faults.inject(fault)
-    cylinders = simulated_cylinders(config, hardware)
-    chambers = AllChambers(
-        config, bus, hardware, memory=memory, report=lambda _: None, zone=zone, cylinders=cylinders
-    )
+    chambers = AllChambers(config, bus, hardware, memory=memory, report=lambda _: None, zone=zone)
     await start(chambers.running())
     derived = derived_of(config, bus, memory, zone)
     runner = _runner(simulation, bus, zone, run, derived)

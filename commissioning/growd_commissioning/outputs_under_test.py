@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from growd.control.effect_course import RANGES, Watched
 from growd.control.interlocks.feedback import CONFIRM_S
-from growd.control.relay import LONGEST_S
-from growd.control.self_test import BRIEFLY_S, FeedbackSensor, OutputUnderTest
 from growd.control.topics import LIGHT_CHANNELS, light_channels, output_level
 from growd.control.watched_loops import light_loop
 from growd.loops import loop_kind
-from growd.output_roles import OutputClass
+from growd.output_roles import LASTING, OutputClass
 from growd.variables import DISSOLVED_OXYGEN, ILLUMINANCE, WATER_LEVEL
 from growd.wiring.class_interlocks import FILL_RISE_PERCENT
 from growd.wiring.loops import loop_settings
 from growd.wiring.pumps import pumps_of
+from growd_commissioning.effect_course import RANGES, Watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from growd.config import Chamber, Output
 
-ASKED: Final = (OutputClass.VALVE, OutputClass.DOSING)
-"""Classes that are tested only if somebody asks for them: what they give stays in the air or the tank."""
+BRIEFLY_S: Final = 5.0
+"""For an output without a sensor."""
 
-LONGEST_ON_S: Final = {**LONGEST_S, DISSOLVED_OXYGEN: 900.0}
-"""The longest time on, by what an output moves; that of an autotune where there is one."""
+OXYGEN_S: Final = 900.0
+"""The longest time on of what raises dissolved oxygen."""
 
 MIXED_S: Final = 600.0
 """After a dose."""
@@ -37,6 +36,55 @@ ON_S: Final = 120.0
 LEAST_DOSE_S: Final = 2.0
 CIRCULATION: Final = "water_circulation"
 _LIGHT_S: Final = 20.0
+
+
+@dataclass(frozen=True)
+class FeedbackSensor:
+    """A sensor of the state of a device: above `above` it is on; it follows within `confirm_s`."""
+
+    device: str
+    above: float
+    confirm_s: float
+
+
+@dataclass(frozen=True)
+class OutputUnderTest:
+    """The outputs of one own variable, which are switched together.
+
+    `level_topics` have the levels that were written, for the lamp in a `field`. `place` is the output for its
+    interlocks. It is switched off when `watched` has moved, after `on_s` at most; a dose takes `on_s` in any
+    case, while the outputs `beside` run, such as a pump that mixes the water. The effect may come, and must
+    end, within `after_s`. What `needs_asking` is tested only if somebody names it.
+    """
+
+    name: str
+    variable: str
+    devices: tuple[str, ...]
+    level_topics: tuple[str, ...]
+    place: str
+    watched: tuple[Watched, ...] = ()
+    on_s: float = BRIEFLY_S
+    after_s: float = 60.0
+    is_dose: bool = False
+    beside: str = ""
+    safe: float = 0.0
+    field: str = ""
+    feedback: tuple[FeedbackSensor, ...] = ()
+    needs_asking: bool = False
+
+    @property
+    def level(self) -> float:
+        """Its level in the test."""
+        return 1.0 - self.safe
+
+    def is_named(self, name: str) -> bool:
+        """Whether a name is that of this output, of a device of it, or its own variable."""
+        return name in (self.name, self.variable, *self.devices)
+
+    def opposes(self, other: OutputUnderTest) -> bool:
+        """Whether they move a variable in opposite directions."""
+        ways = {(each.variable, not each.raises) for each in self.watched}
+        return any((each.variable, each.raises) in ways for each in other.watched)
 
 
 def outputs_under_test(chamber: Chamber) -> list[OutputUnderTest]:
@@ -85,7 +133,7 @@ def _output(chamber: Chamber, outputs: list[Output]) -> OutputUnderTest:
         for variable, raises in first.effects.items()
         if variable in chamber.measured
     )
-    longest = max((LONGEST_ON_S.get(each.variable, ON_S) for each in watched), default=BRIEFLY_S)
+    longest = max((_on_s(each.variable) for each in watched), default=BRIEFLY_S)
     sensors = (
         FeedbackSensor(each.name, each.confirm_above, CONFIRM_S)
         for each in outputs
@@ -104,7 +152,7 @@ def _output(chamber: Chamber, outputs: list[Output]) -> OutputUnderTest:
         beside=CIRCULATION if is_dose and CIRCULATION in chamber.own_variables else "",
         safe=safe,
         feedback=tuple(sensors),
-        needs_asking=first.is_a(*ASKED),
+        needs_asking=first.is_a(*LASTING),
     )
 
 
@@ -112,6 +160,11 @@ def _watched(variable: str, *, raises: bool) -> Watched:
     known = RANGES.get(variable)
     limit = None if known is None else known.highest if raises else known.lowest
     return Watched(variable, raises, _least(variable), limit)
+
+
+def _on_s(variable: str) -> float:
+    """The longest time on, by what an output moves; that of an autotune where there is one."""
+    return OXYGEN_S if variable == DISSOLVED_OXYGEN else loop_kind(variable).test_on_s or ON_S
 
 
 def _least(variable: str) -> float:

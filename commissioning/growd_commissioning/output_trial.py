@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.messages import Quality
-from growd.control.effect_course import EFFECT, WATCHING, EffectCourse
-from growd.control.errors import ExperimentError
 from growd.control.health import LEVELS, State
-from growd.control.self_test import BRIEFLY_S, Found, Reason
 from growd.control.topics import commanded, diagnostics, feedback, measured
 from growd.runtime.sentence import Sentence
 from growd.variables import VARIABLES
+from growd_commissioning.effect_course import EFFECT, WATCHING, EffectCourse
+from growd_commissioning.experiments import HEARD_WITHIN_S, ExperimentError, heard_at
+from growd_commissioning.outputs_under_test import BRIEFLY_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,17 +22,59 @@ if TYPE_CHECKING:
     from growd.bus.topics import Subscription
     from growd.control.interlocks.base import Interlock
     from growd.control.interlocks.node import Interlocks
-    from growd.control.self_test import FeedbackSensor, OutputUnderTest
+    from growd_commissioning.outputs_under_test import FeedbackSensor, OutputUnderTest
 
 PERIOD_S: Final = 1.0
 STEADY_S: Final = 300.0  # for readings that say how the variable goes on by itself
 WRITTEN_S: Final = 30.0  # an interlock or the device may delay it
 PAUSE_S: Final = 900.0  # the longest pause of an interlock, such as that of the mixing tank
-FED_S: Final = 2.0  # messages carry wall time, which may step; they are not older than this
 
 SWITCHING_ON: Final = Sentence("switching on", "switching_on")
 IS_ON: Final = Sentence("it is on", "output_on")
 SWITCHING_OFF: Final = Sentence("switching off", "switching_off")
+
+
+class Reason(StrEnum):
+    """The kind of a reason."""
+
+    WORKS = "works"
+    NO_EFFECT = "no_effect"
+    REVERSED = "reversed"
+    STAYS_ON = "stays_on"
+    DEVICE = "device"
+    SENSOR = "sensor"
+    INTERLOCK = "interlock"
+    HELD = "held"
+    NOT_ASKED = "not_asked"
+    UNSEEN = "unseen"
+    UNSTEADY = "unsteady"
+
+
+_NOT_TESTED: Final = (Reason.HELD, Reason.NOT_ASKED, Reason.UNSEEN, Reason.UNSTEADY)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found, and the reason in words."""
+
+    finding: Reason
+    reason: str
+
+    @property
+    def sentence(self) -> Sentence:
+        """The reason; without a code of its own it has that of the finding."""
+        return (
+            self.reason
+            if isinstance(self.reason, Sentence)
+            else Sentence(self.reason, f"test_{self.finding}")
+        )
+
+    @property
+    def outcome(self) -> str:
+        """What follows from it: passed, failed or not_tested."""
+        if self.finding is Reason.WORKS:
+            return "passed"
+        return "not_tested" if self.finding in _NOT_TESTED else "failed"
 
 
 class _EarlyError(Exception):
@@ -117,7 +161,7 @@ class OutputTrial:
             if holder is None and waited > WRITTEN_S:
                 raise _EarlyError(Reason.DEVICE, "it was not switched on")
             passes = holder is not None and (holder.is_routine or holder.is_expected)
-            if holder is not None and (not passes or waited > PAUSE_S) and waited > FED_S:
+            if holder is not None and (not passes or waited > PAUSE_S) and waited > HEARD_WITHIN_S:
                 self._raise_held()
         now = self._clock.monotonic()
         self._ends_at = now + output.on_s if output.is_dose else None
@@ -232,12 +276,10 @@ class OutputTrial:
             self._command.publish(self._output.level, valid_s=self._ends_at - now)
 
     def _feed(self) -> None:
-        now = self._clock.monotonic()
         while (message := self._inbox.get_nowait()) is not None:
             if message.topic in self._courses:
                 if message.quality is Quality.OK:
-                    ago = max(0.0, min(FED_S, self._clock.time() - message.time))
-                    self._courses[message.topic].take(now - ago, message.value)
+                    self._courses[message.topic].take(heard_at(message, self._clock), message.value)
             elif not message.node.startswith(self._own):
                 words = f"{self._output.name} was commanded by {message.node}"
                 raise ExperimentError(words, "commanded_by_other", output=self._output.name)

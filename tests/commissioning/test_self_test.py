@@ -318,7 +318,7 @@ async def test_a_stop_releases_the_output_at_once(rig):
 async def test_an_error_of_the_test_releases_the_output(rig, monkeypatch):
     await ask(rig, "it")
     await rig.clock.until(lambda: rig.last("outputs/it").value == 1.0, within=600)
-    monkeypatch.setattr("growd.control.output_trial.OutputTrial._feed", lambda _: 1 / 0)
+    monkeypatch.setattr("growd_commissioning.output_trial.OutputTrial._feed", lambda _: 1 / 0)
     await rig.clock.advance(2)
     monkeypatch.undo()
     assert rig.last("self_test").value["state"] == "stopped"

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType
-from growd.bus.services import done, refused
-from growd.control.errors import ExperimentError
-from growd.control.experiments import Experiment
 from growd.control.interlocks.saved_states import SAVE_ERRORS
-from growd.control.topics import SENTENCE, commanded, desired, measured, said
+from growd.control.topics import SENTENCE, commanded, measured, said
 from growd.runtime.event_loop import load
 from growd.runtime.sentence import Sentence, code_of, told
+from growd_commissioning.experiments import Experiment, ExperimentError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Callable
 
-    from growd.bus import Bus
-    from growd.control.effect_course import Watched
-    from growd.control.interlocks.node import Interlocks
-    from growd.control.interlocks.saved_states import Memory
+    from growd.parts import ControlledChamber
+    from growd_commissioning.output_trial import Found
+    from growd_commissioning.outputs_under_test import OutputUnderTest
+
+_MODULES: Final = ("growd_commissioning.outputs_under_test", "growd_commissioning.output_trial")
+"""They are loaded when somebody tests outputs."""
 
 logger = logging.getLogger(__name__)
 
@@ -43,155 +41,52 @@ SELF_TEST: Final = MessageType(
 """`state` is running, done or stopped. Times are UNIX seconds, `ended` 0 before the end. `results` has for
 each output `name`, `variable`, `outcome`, `finding`, and `reason` with its `code` and `fields`."""
 
-BRIEFLY_S: Final = 5.0  # for an output without a sensor
-
-
-class TrialOutcome(StrEnum):
-    """What the self-test says of an output."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    NOT_TESTED = "not_tested"
-
-
-class Reason(StrEnum):
-    """The kind of a reason."""
-
-    WORKS = "works"
-    NO_EFFECT = "no_effect"
-    REVERSED = "reversed"
-    STAYS_ON = "stays_on"
-    DEVICE = "device"
-    SENSOR = "sensor"
-    INTERLOCK = "interlock"
-    HELD = "held"
-    NOT_ASKED = "not_asked"
-    UNSEEN = "unseen"
-    UNSTEADY = "unsteady"
-
-
-@dataclass(frozen=True)
-class FeedbackSensor:
-    """A sensor of the state of a device: above `above` it is on; it follows within `confirm_s`."""
-
-    device: str
-    above: float
-    confirm_s: float
-
-
-@dataclass(frozen=True)
-class OutputUnderTest:
-    """The outputs of one own variable, which are switched together.
-
-    `level_topics` have the levels that were written, for the lamp in a `field`. `place` is the output for its
-    interlocks. It is switched off when `watched` has moved, after `on_s` at most; a dose takes `on_s` in any
-    case, while the outputs `beside` run, such as a pump that mixes the water. The effect may come, and must
-    end, within `after_s`. What `needs_asking` is tested only if somebody names it.
-    """
-
-    name: str
-    variable: str
-    devices: tuple[str, ...]
-    level_topics: tuple[str, ...]
-    place: str
-    watched: tuple[Watched, ...] = ()
-    on_s: float = BRIEFLY_S
-    after_s: float = 60.0
-    is_dose: bool = False
-    beside: str = ""
-    safe: float = 0.0
-    field: str = ""
-    feedback: tuple[FeedbackSensor, ...] = ()
-    needs_asking: bool = False
-
-    @property
-    def level(self) -> float:
-        """Its level in the test."""
-        return 1.0 - self.safe
-
-    def is_named(self, name: str) -> bool:
-        """Whether a name is that of this output, of a device of it, or its own variable."""
-        return name in (self.name, self.variable, *self.devices)
-
-
-_NOT_TESTED: Final = (Reason.HELD, Reason.NOT_ASKED, Reason.UNSEEN, Reason.UNSTEADY)
-
-
-@dataclass(frozen=True)
-class Found:
-    """What was found, and the reason in words."""
-
-    finding: Reason
-    reason: str
-
-    @property
-    def sentence(self) -> Sentence:
-        """The reason; without a code of its own it has that of the finding."""
-        return (
-            self.reason
-            if isinstance(self.reason, Sentence)
-            else Sentence(self.reason, f"test_{self.finding}")
-        )
-
-    @property
-    def outcome(self) -> TrialOutcome:
-        """What follows from it."""
-        if self.finding is Reason.WORKS:
-            return TrialOutcome.PASSED
-        return TrialOutcome.NOT_TESTED if self.finding in _NOT_TESTED else TrialOutcome.FAILED
-
 
 class SelfTest(Experiment):
     """The services `<environment>/self_test/begin` and `.../stop`.
 
     The first answers at once that the test has begun, or why not: a recipe runs, a set point or an override
     is set, or all outputs are held. If one of these occurs meanwhile, it stops. The outputs are tested one
-    after the other, by commands on `commanded`, so all interlocks hold. `find` returns all outputs.
+    after the other, by commands on `commanded`, so all interlocks hold.
 
-    Progress and results are on `<environment>/self_test`. The last result is kept in `memory`.
+    Progress and results are on `<environment>/self_test`. The last result outlasts a restart.
     """
 
-    noun, end = "self-test", "all outputs are released"
+    noun, refusal, end = "self-test", "no self-test: ", "all outputs are released"
 
     def __init__(
         self,
-        bus: Bus,
-        environment: str,
-        find: Callable[[], Awaitable[Sequence[OutputUnderTest]]],
-        interlocks: Interlocks,
-        memory: Memory,
-        *,
-        set_points: Iterable[str],
+        control: ControlledChamber,
         others: Callable[[], str],
     ) -> None:
-        super().__init__(bus, environment, "self_test", others=others)
-        self._find = find
-        self._outputs: tuple[OutputUnderTest, ...] = ()
-        self._interlocks = interlocks
-        self._memory = memory
-        self._set_points = tuple(set_points)
+        environment = control.chamber.environment
+        super().__init__(control.bus, environment, "self_test", others=others)
+        self._chamber = control.chamber
+        self._outputs: list[OutputUnderTest] = []
+        self._interlocks = control.interlocks
+        self._memory = control.memory
+        self._set_points = tuple(control.chamber.reach())
         self._chosen: list[OutputUnderTest] = []
         self._named_outputs: set[str] = set()
         self._report: dict[str, Any] | None = None
         self._last: dict[str, Any] | None = None
         self._topic = self.node.advertise(f"{environment}/self_test", SELF_TEST)
         self.node.describe("last", lambda: self._last)
-        self._serve(environment)
+        self._serve_test(environment)
 
-    def _serve(self, environment: str) -> None:
+    def _serve_test(self, environment: str) -> None:
         names = Field("outputs", Kind.JSON, default=[], doc="names of outputs, or their variables; none: all")
         include = Field(
             "include", Kind.JSON, default=[], doc="outputs beside them that must be asked for: CO2, dosing"
         )
-        self.node.serve(
+        self._serve(
             f"{environment}/self_test/begin",
             "growd/SelfTest",
             self._ask,
-            arguments=(names, include),
-            doc="Switch each output on for moments, and look whether its sensor or feedback follows. CO2 and "
+            "Switch each output on for moments, and look whether its sensor or feedback follows. CO2 and "
             "dosing pumps are tested only if named. Refused while a recipe runs or a set point is set.",
-            names_caller=True,
-            is_administrative=True,
+            names,
+            include,
         )
         self._serve_stop(f"{environment}/self_test/stop", "Stop the self-test: all outputs are safe.")
 
@@ -206,21 +101,21 @@ class SelfTest(Experiment):
 
     # services
 
-    async def _ask(self, outputs: Any, include: Any, who: str) -> dict[str, Any]:
-        self._outputs = tuple(await self._find())
-        try:
-            chosen = self._named(outputs, "outputs")
-            included = self._named(include, "include")
-            self._refuse_unless_free()
-        except ExperimentError as error:
-            return refused(f"no self-test: {error}")
+    async def _ask(self, outputs: Any, include: Any, who: str) -> str:
+        await load(*_MODULES)
+        from growd_commissioning.outputs_under_test import outputs_under_test  # noqa: PLC0415
+
+        self._outputs = outputs_under_test(self._chamber)
+        chosen = self._named(outputs, "outputs")
+        included = self._named(include, "include")
+        self._refuse_unless_free()
         self._named_outputs = {each.variable for each in (*chosen, *included)}
         self._chosen = [*chosen, *(each for each in included if each not in chosen)] if chosen else []
-        self._chosen = self._chosen or list(self._outputs)
+        self._chosen = self._chosen or self._outputs
         self._report = {"begun": self._clock.time(), "ended": 0.0, "by": who, "results": []}
         self._begin_soon()
         self._publish("running", self._stage)
-        return done(f"the self-test has begun; see the topic {self._topic.topic.name}")
+        return f"the self-test has begun; see the topic {self._topic.topic.name}"
 
     def _named(self, names: Any, argument: str) -> list[OutputUnderTest]:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -240,15 +135,14 @@ class SelfTest(Experiment):
             waiting = list(self._chosen)
             while waiting:
                 output = waiting.pop(0)
-                rival = next((number for number, each in enumerate(waiting) if _oppose(output, each)), None)
+                rival = next((number for number, each in enumerate(waiting) if output.opposes(each)), None)
                 found = await self._tested(output, has_rival=rival is not None)
                 if found is None and rival is not None:
                     waiting.insert(rival + 1, output)
                 elif found is not None:
                     self._note(output, found)
-            failed = sum(each["outcome"] == TrialOutcome.FAILED for each in self._results)
-            passed = sum(each["outcome"] == TrialOutcome.PASSED for each in self._results)
-            rest = len(self._results) - passed - failed
+            outcomes = [each["outcome"] for each in self._results]
+            passed, failed, rest = map(outcomes.count, ("passed", "failed", "not_tested"))
             text = f"{passed} passed, {failed} failed, {rest} not tested"
             state, message = "done", Sentence(text, "test_done", passed=passed, failed=failed, rest=rest)
         except ExperimentError as error:
@@ -263,11 +157,11 @@ class SelfTest(Experiment):
         return self._report["results"]  # type: ignore[no-any-return]
 
     def _note(self, output: OutputUnderTest, found: Found) -> None:
-        result = {"name": output.name, "variable": output.variable, "outcome": str(found.outcome)}
+        result = {"name": output.name, "variable": output.variable, "outcome": found.outcome}
         self._results.append(
             {**result, "finding": str(found.finding), "reason": str(found.reason), **code_of(found.sentence)}
         )
-        level = logging.WARNING if found.outcome is TrialOutcome.FAILED else logging.INFO
+        level = logging.WARNING if found.outcome == "failed" else logging.INFO
         logger.log(level, "%s: %s %s: %s", self.node.name, output.name, found.outcome, found.reason)
 
     def _end(self, state: str, message: str) -> None:
@@ -301,21 +195,15 @@ class SelfTest(Experiment):
 
     def _refuse_unless_free(self) -> None:
         """Raise if the test cannot begin."""
-        if busy := self._why_busy():
-            raise ExperimentError(busy)
+        self._refuse_if_busy()
         self._stopped = ""
         self._refuse_if_disturbed()
         for output in self._outputs:
-            topic = commanded(self._environment, output.variable)
-            if self._bus.parameters.get(f"{self._environment}/controllers/{output.variable}/override_left"):
-                raise ExperimentError(
-                    f"{output.name} has an override; release it: growd topic release {topic}"
-                )
+            self._refuse_if_overridden(output.variable, output.name)
 
     def _refuse_if_disturbed(self) -> None:
         """Raise if something else drives outputs, or the test was stopped."""
-        if self._stopped:
-            raise ExperimentError(self._stopped)
+        self._refuse_if_stopped()
         if reason := self._interlocks.hold_reason:
             raise ExperimentError(reason)
         topic = f"{self._environment}/recipe_state"
@@ -325,21 +213,17 @@ class SelfTest(Experiment):
             text = f"the recipe {running} is running; stop it first"
             raise ExperimentError(text, "recipe_runs", recipe=running)
         for variable in self._set_points:
-            topic = desired(self._environment, variable)
-            if self._bus.topics.get(topic).known is not None:
-                text = f"{variable} has a set point; release it: growd topic release {topic}"
-                raise ExperimentError(text, "has_set_point", variable=variable)
+            self._refuse_if_wanted(variable, variable)
 
     # one output
 
     async def _tested(self, output: OutputUnderTest, *, has_rival: bool) -> Found | None:
         """What was found. None: a rival has to make room first, such as a fan in wet air."""
+        from growd_commissioning.output_trial import Found, OutputTrial, Reason  # noqa: PLC0415
+
         if output.needs_asking and output.variable not in self._named_outputs:
             reason = f"it is tested only if you ask for it: --include {output.name}"
             return Found(Reason.NOT_ASKED, reason)
-        await load("growd.control.output_trial")
-        from growd.control.output_trial import OutputTrial  # noqa: PLC0415  few test their outputs
-
         topics = [measured(self._environment, each.variable) for each in output.watched]
         with self.node.subscribe(commanded(self._environment, output.variable), *topics) as inbox:
             trial = OutputTrial(
@@ -356,9 +240,3 @@ class SelfTest(Experiment):
         self._refuse_if_disturbed()
         text = Sentence(f"{output.name}: {stage}", "trial", output=output.name, stage=stage)
         self._publish("running", text, len(self._results) / len(self._chosen))
-
-
-def _oppose(one: OutputUnderTest, other: OutputUnderTest) -> bool:
-    """Whether they move a variable in opposite directions."""
-    ways = {(each.variable, not each.raises) for each in one.watched}
-    return any((each.variable, each.raises) in ways for each in other.watched)

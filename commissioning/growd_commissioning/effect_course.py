@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from growd.runtime.sentence import Sentence
 from growd.variables import (
@@ -16,9 +15,7 @@ from growd.variables import (
     TEMPERATURE,
     WATER_TEMPERATURE,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from growd_commissioning.fits import line_through
 
 WATCHING: Final = Sentence("watching before the test", "watching_before")
 EFFECT: Final = Sentence("watching the effect", "watching_effect")
@@ -47,13 +44,15 @@ class Range:
     lowest: float
     highest: float
     """From here on the test raises it no more."""
+    rest_s: float = 0.0
+    """The longest time off in an autotune."""
 
 
 RANGES: Final = {
-    CARBON_DIOXIDE: Range(100.0, 40.0, 0.0, 2_500.0),
-    TEMPERATURE: Range(3.0, 1.0, 5.0, 32.0),
-    HUMIDITY: Range(8.0, 3.0, 5.0, 85.0),
-    WATER_TEMPERATURE: Range(0.8, 0.3, 5.0, 28.0),
+    CARBON_DIOXIDE: Range(100.0, 40.0, 0.0, 2_500.0, 660.0),  # its loss shows only after some minutes
+    TEMPERATURE: Range(3.0, 1.0, 5.0, 32.0, 180.0),
+    HUMIDITY: Range(8.0, 3.0, 5.0, 85.0, 180.0),
+    WATER_TEMPERATURE: Range(0.8, 0.3, 5.0, 28.0, 600.0),
     ACIDITY: Range(0.3, 0.08, 4.0, 9.0),
     CONDUCTIVITY: Range(0.2, 0.05, 0.0, 4.0),
 }
@@ -195,13 +194,3 @@ class EffectCourse:
         line, last = line_through(self._before[:half]), self._before[-AVERAGED:]
         missed = abs(fmean(value - line(time) for time, value in last))
         return missed, self._before[-1][0] - self._before[half][0]
-
-
-def line_through(points: Sequence[tuple[float, float]]) -> Callable[[float], float]:
-    """The straight line through points, by least squares."""
-    count = len(points)
-    middle_x = math.fsum(x for x, _ in points) / count
-    middle_y = math.fsum(y for _, y in points) / count
-    spread = math.fsum((x - middle_x) ** 2 for x, _ in points)
-    slope = math.fsum((x - middle_x) * (y - middle_y) for x, y in points) / spread if spread else 0.0
-    return lambda x: middle_y + slope * (x - middle_x)

@@ -14,20 +14,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from growd.control.effect_course import EFFECT, RANGES, WATCHING, line_through
-from growd.control.errors import ExperimentError
 from growd.control.pid import Gains
 from growd.runtime.sentence import Sentence
-from growd.variables import CARBON_DIOXIDE, HUMIDITY, TEMPERATURE, VARIABLES, WATER_TEMPERATURE
+from growd.variables import CARBON_DIOXIDE, VARIABLES
+from growd_commissioning.effect_course import EFFECT, RANGES, WATCHING
+from growd_commissioning.experiments import ExperimentError
+from growd_commissioning.fits import least_squares, line_through
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-LONGEST_S: Final = {CARBON_DIOXIDE: 120.0, TEMPERATURE: 300.0, HUMIDITY: 180.0, WATER_TEMPERATURE: 1_800.0}
-"""The variables that have an autotune, and the longest time on."""
-
-REST_S: Final = {CARBON_DIOXIDE: 660.0, TEMPERATURE: 180.0, HUMIDITY: 180.0, WATER_TEMPERATURE: 600.0}
-"""The longest time off. The loss of CO2 shows only after some minutes."""
 
 BASELINE_S: Final = 300.0  # before the first time on: the drift
 TIMES_ON: Final = 2
@@ -100,7 +95,7 @@ class RelayTest:
 
     The outputs are on until the variable has risen by `Range.enough`, for at most `most_on_s`; then off until
     half of that is left. A variable that stays up, as humidity in a tight chamber, or that rose by less, ends
-    the test after `REST_S`: one time on is enough for the fit.
+    the test after `Range.rest_s`: one time on is enough for the fit.
     """
 
     def __init__(self, variable: str, began: float, most_on_s: float, starts_within_s: float) -> None:
@@ -117,7 +112,7 @@ class RelayTest:
     def is_done(self) -> bool:
         """Whether all readings are taken."""
         is_resting = bool(self._edges) and not self._is_on and self._asked is None
-        return is_resting and self._samples[-1][0] >= self._edges[-1] + REST_S[self._variable]
+        return is_resting and self._samples[-1][0] >= self._edges[-1] + self._range.rest_s
 
     def progress(self, now: float) -> float:
         """The progress, 0..1."""
@@ -128,7 +123,7 @@ class RelayTest:
         since = self._edges[-1] if self._edges else self._begin
         left = self._longest(TIMES_ON - len(self._edges) // 2)
         if self._edges and not self._is_on:
-            left += REST_S[self._variable]
+            left += self._range.rest_s
         return max(0.0, since + left - now)
 
     def stage(self, now: float) -> str:
@@ -212,7 +207,7 @@ class RelayTest:
         return [value - start for at, value in self._samples if at > self._begin] or [0.0]
 
     def _longest(self, times: int) -> float:
-        return times * (self._most_on_s + REST_S[self._variable])
+        return times * (self._most_on_s + self._range.rest_s)
 
     def _fitted(self) -> _Fit:
         """The model that fits best: dx/dt = rise u + drift - loss x, measured with a lag of first order."""
@@ -239,18 +234,3 @@ class RelayTest:
         since = (max(0.0, at - edge) for edge in self._edges)
         seconds = (each + lag_s * math.expm1(-each / lag_s) for each in since)
         return math.fsum(-each if index % 2 else each for index, each in enumerate(seconds))
-
-
-def least_squares(rows: Sequence[tuple[float, ...]]) -> list[float]:
-    """The factors of the first columns whose sum is nearest to the last (normal equations, Gauss)."""
-    size = len(rows[0]) - 1
-    table = [[math.fsum(row[i] * row[j] for row in rows) for j in range(size + 1)] for i in range(size)]
-    for pivot in range(size):
-        if not table[pivot][pivot]:
-            raise ExperimentError("too little was measured during the test", "few_readings")
-        table[pivot] = [each / table[pivot][pivot] for each in table[pivot]]
-        for other in range(size):
-            if other != pivot:
-                factor = table[other][pivot]
-                table[other] = [a - factor * b for a, b in zip(table[other], table[pivot], strict=True)]
-    return [row[-1] for row in table]

@@ -19,8 +19,9 @@ from closed_loop import (
 )
 
 from growd.bus.messages import Quality
-from growd.control.errors import ExperimentError
-from growd.control.relay import RelayTest, Response, least_squares
+from growd_commissioning.experiments import ExperimentError
+from growd_commissioning.fits import least_squares
+from growd_commissioning.relay import RelayTest, Response
 from growd_hwsim.parameters import ChamberParameters
 
 pytestmark = pytest.mark.long

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
-from growd.bus.services import done, refused
 from growd.control.calibration_log import CalibrationRecord
-from growd.control.errors import ExperimentError
-from growd.control.experiments import Experiment
 from growd.control.interlocks.saved_states import SAVE_ERRORS
 from growd.control.light_curve import problem_of
 from growd.control.topics import SENTENCE, commanded, desired, raw, said
 from growd.runtime.sentence import Sentence, document, reworded, told
 from growd.variables import ILLUMINANCE
+from growd_commissioning.experiments import Experiment, ExperimentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from growd.bus import Bus
     from growd.bus.messages import Message
-    from growd.control.calibration_log import CalibrationLog
     from growd.control.controllers import LightController
+    from growd.parts import ControlledChamber
 
 logger = logging.getLogger(__name__)
 
@@ -62,33 +60,26 @@ class LightCalibration(Experiment):
     controller's parameter; on failure nothing changes.
 
     It is refused, or stopped, while the sensor fails, a recipe or an override drives the light, a channel has
-    its own command, or a hold or an interlock holds the lamp (`why_held`). A client's set point waits
-    meanwhile. `log` keeps a record of it.
+    its own command, or a hold or an interlock holds the lamp. A client's set point waits
+    meanwhile. The log of calibrations keeps a record of it.
     """
 
     noun = "calibration of the lamp"
 
     def __init__(
         self,
-        bus: Bus,
-        environment: str,
+        control: ControlledChamber,
         controller: LightController,
-        *,
-        channels: Iterable[str],
-        interval_s: float,
-        ramp_s: float,
-        stale_after_s: float,
-        why_held: Callable[[], str],
         others: Callable[[], str],
-        log: CalibrationLog | None,
     ) -> None:
+        chamber, bus, environment = control.chamber, control.bus, control.chamber.environment
         super().__init__(bus, environment, "light_calibration", others=others, variable=ILLUMINANCE)
         self._controller = controller
-        self._interval = interval_s
-        self._ramp = ramp_s
-        self._stale_after = stale_after_s
-        self._why_held = why_held
-        self._log = log
+        self._interval = max(sensor.interval_s for sensor in chamber.sensors_of(ILLUMINANCE))
+        self._ramp = chamber.light.ramp_s
+        self._stale_after = chamber.stale_after_s(ILLUMINANCE)
+        self._why_held = partial(control.interlocks.why_held, (ILLUMINANCE, *chamber.lamp_channels))
+        self._log = control.log
         self._by = ""
         self._raw = bus.topics.get(raw(environment, "light_illuminance"))
         self._sensors = (f"{environment}/samplers/", f"{environment}/combiners/")
@@ -96,18 +87,17 @@ class LightCalibration(Experiment):
         self._command_topic = commanded(environment, "light_illuminance")
         self._recipe_node = f"{environment}/recipe_runner"
         self._channels = [
-            bus.topics.get(commanded(environment, f"light_intensity_{name}")) for name in channels
+            bus.topics.get(commanded(environment, f"light_intensity_{name}"))
+            for name in chamber.lamp_channels
         ]
         base = controller.node.name
         self._output = self.node.advertise(f"{base}/calibration", CALIBRATION)
-        self.node.serve(
+        self._serve(
             f"{base}/calibrate_light",
             "growd/CalibrateLight",
             self._ask,
-            doc="Measure the light of the lamp at each level, in about two minutes. Refused while the "
+            "Measure the light of the lamp at each level, in about two minutes. Refused while the "
             "sensor does not work, a recipe or a command by hand drives the light, or an interlock holds it.",
-            names_caller=True,
-            is_administrative=True,
         )
         self._serve_stop(f"{base}/stop_calibration", "End the calibration of the lamp; nothing changes.")
 
@@ -115,19 +105,17 @@ class LightCalibration(Experiment):
     def title(self) -> Sentence:
         return Sentence("the calibration of the lamp", "lamp_calibration")
 
-    async def _ask(self, who: str) -> dict[str, Any]:
+    async def _ask(self, who: str) -> str:
         if self.running:
-            return refused("a calibration is under way")
-        if reason := self._why_busy() or (self._log.why_not() if self._log is not None else ""):
-            return refused(reason)
+            raise ExperimentError("a calibration is under way")
+        self._refuse_if_busy()
+        if self._log is not None and (reason := self._log.why_not()):
+            raise ExperimentError(reason)
         self._stopped, self._by = "", who
-        try:
-            self._refuse_if_driven()
-            self._refuse_unless_ok(self._raw.last)
-        except ExperimentError as error:
-            return refused(str(error))
+        self._refuse_if_driven()
+        self._value_of(self._raw.last)
         self._begin_soon()
-        return done(f"the calibration has started; see the topic {self._output.topic.name}")
+        return f"the calibration has started; see the topic {self._output.topic.name}"
 
     async def _run_once(self) -> None:
         self._report("running", Sentence("the calibration has started", "starts"))
@@ -197,45 +185,45 @@ class LightCalibration(Experiment):
         """The mean of `READINGS` readings in lux, after lamp and sensor have settled at this level."""
         self._stage = _lamp_at(level)
         self._controller.drive(level)
-        limit = self._clock.monotonic() + self._ramp + PATIENCE_S
-        while not self._controller.is_followed():
-            self._refuse_if_driven()
-            if self._clock.monotonic() > limit:
-                raise ExperimentError(f"the lamp does not reach level {level:g}", "lamp_does_not_follow")
-            await self._clock.sleep(POLL_S)
-        settled = self._clock.monotonic() + 2 * self._interval + POLL_S  # a reading may have begun before
-        while (left := settled - self._clock.monotonic()) > 0:
-            await self._clock.sleep(min(left, POLL_S))
-            self._refuse_if_driven()
-        values: list[float] = []
-        while len(values) < READINGS:
-            values.append(await self._next_reading(level))
-        return fmean(values)
+        if not await self._until(self._controller.is_followed, self._ramp + PATIENCE_S):
+            raise ExperimentError(f"the lamp does not reach level {level:g}", "lamp_does_not_follow")
+        await self._until(bool, 2 * self._interval + POLL_S)  # a reading may have begun before
+        return fmean([await self._next_reading(level) for _ in range(READINGS)])
 
     async def _next_reading(self, level: float) -> float:
         seen = self._raw.count
-        limit = self._clock.monotonic() + self._interval + PATIENCE_S
-        while self._clock.monotonic() <= limit:
-            await self._clock.sleep(POLL_S)
-            self._refuse_if_driven()
+
+        def is_there() -> bool:
             if not self._controller.is_followed():
                 raise ExperimentError(f"the lamp did not stay at level {level:g}", "lamp_does_not_follow")
             last = self._raw.last
-            if last is not None and last.number > seen and last.node.startswith(self._sensors):
-                self._refuse_unless_ok(last)
-                value: float = last.value
-                return value
-        raise ExperimentError("the light sensor gives no reading", "no_light_reading")
+            return last is not None and last.number > seen and last.node.startswith(self._sensors)
 
-    def _refuse_unless_ok(self, last: Message | None) -> None:
+        if not await self._until(is_there, self._interval + PATIENCE_S):
+            raise ExperimentError("the light sensor gives no reading", "no_light_reading")
+        return self._value_of(self._raw.last)
+
+    async def _until(self, condition: Callable[[], bool], limit_s: float) -> bool:
+        """Whether the condition holds within the limit, in which nothing else may drive the lamp."""
+        end = self._clock.monotonic() + limit_s
+        while not condition():
+            if (left := end - self._clock.monotonic()) <= 0:
+                return False
+            await self._clock.sleep(min(left, POLL_S))
+            self._refuse_if_driven()
+        return True
+
+    def _value_of(self, last: Message | None) -> float:
+        """The value of a reading. Raises `ExperimentError` if it is bad or old."""
         if last is None or last.quality is not Quality.OK:
             raise ExperimentError("the light sensor has failed", "no_light_reading")
         if self._clock.time() - last.time > self._stale_after:
             raise ExperimentError("the light sensor has had no recent reading", "no_light_reading")
+        value: float = last.value
+        return value
 
     def _refuse_if_driven(self) -> None:
-        if self._stopped:
-            raise ExperimentError(self._stopped)
+        self._refuse_if_stopped()
         if why := self._why_held():
             raise ExperimentError(f"the lamp is held: {why}", "lamp_held", why=document(why))
         wanted = self._recipe_topic.last

@@ -5,30 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
-from growd.bus.services import done, refused
 from growd.control.calibration_log import CalibrationRecord
-from growd.control.errors import ExperimentError
-from growd.control.experiments import Experiment
+from growd.control.interlocks.on_times import OnTimes
 from growd.control.interlocks.saved_states import SAVE_ERRORS
-from growd.control.pump_fit import FitPoint, PumpFit, fitted
 from growd.control.pumps import SERVICE
 from growd.control.topics import commanded
+from growd.output_roles import OutputClass
 from growd.runtime.sentence import Sentence, code_of, document, told
+from growd_commissioning.experiments import Experiment, ExperimentError
+from growd_commissioning.pump_fit import FitPoint, PumpFit, fitted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
-    from growd.bus import Bus
+    from growd.config import Chamber
     from growd.control.calibration_log import CalibrationLog
-    from growd.control.interlocks.node import Interlocks
-    from growd.control.interlocks.on_times import OnTimes
-    from growd.control.pumps import PumpFlow, Pumps
+    from growd.control.pumps import PumpFlow
+    from growd.parts import ControlledChamber
     from growd.runtime.clock import Cancellable
+    from growd_hwsim.chamber import SimulatedChamber
+    from growd_hwsim.hardware import SimulatedHardware
 
 logger = logging.getLogger(__name__)
 
@@ -59,14 +60,20 @@ _ML: Final = Field("ml", Kind.FLOAT64, 0, 100_000, "ml", doc="the volume in the 
 _NUMBER: Final = Field("dose", Kind.INT64, 0, 1_000, default=0, doc="the number of the dose; 0: the last one")
 
 
-class Cylinder(Protocol):
-    """A simulated measuring cylinder."""
+class Cylinder:
+    """A measuring cylinder beside a simulated tank."""
+
+    def __init__(self, chamber: Chamber, model: SimulatedChamber) -> None:
+        self._moved = {each.name: each.role.moves for each in chamber.outputs if each.role}
+        self._model = model
 
     def collect(self, pump: str) -> None:
         """Empty it and put the hose of a pump into it; "" puts all hoses back into the tank."""
+        self._model.collect(self._moved.get(pump, ""))
 
     def ml(self) -> float:
         """The volume in it."""
+        return self._model.collected_ml()
 
 
 @dataclass(frozen=True)
@@ -144,34 +151,28 @@ class PumpCalibration(Experiment):
 
     def __init__(
         self,
-        bus: Bus,
-        environment: str,
-        calibrated: Mapping[str, CalibratedPump],
-        pumps: Pumps,
-        *,
-        interlocks: Interlocks,
-        others: Callable[[], str],
+        control: ControlledChamber,
         log: CalibrationLog,
-        litres: Callable[[str], float | None],
-        cylinder: Cylinder | None,
+        others: Callable[[], str],
     ) -> None:
-        super().__init__(bus, environment, "pump_calibration", others=others)
-        self._calibrated = calibrated
-        self._pumps = pumps
-        self._interlocks = interlocks
+        environment = control.chamber.environment
+        super().__init__(control.bus, environment, "pump_calibration", others=others)
+        self._calibrated = _calibrated_pumps(control)
+        self._pumps = control.pumps
+        self._interlocks = control.interlocks
         self._log = log
-        self._litres = litres
-        self._cylinder = cylinder
+        self._litres = control.litres
+        self._cylinder = _simulated_cylinder(control)
         self._publishers = {
             each.variable: self.node.publisher(commanded(environment, each.variable))
-            for each in calibrated.values()
+            for each in self._calibrated.values()
         }
         self._session: _Session | None = None
         self._dosing: asyncio.Task[None] | None = None
         self._expiry: Cancellable | None = None
-        self._serve()
+        self._serve_session()
         self.node.describe("session", self._session_now)
-        self.node.describe("pumps", lambda: [self._described(each) for each in calibrated])
+        self.node.describe("pumps", lambda: [self._described(each) for each in self._calibrated])
 
     async def run(self) -> None:
         """Give doses when asked, until cancelled."""
@@ -201,33 +202,29 @@ class PumpCalibration(Experiment):
     def _is_dosing(self) -> bool:
         return self._dosing is not None or self._asked.is_set()
 
-    def _serve(self) -> None:
-        def serve(
-            name: str, handler: Any, doc: str, *arguments: Field, is_administrative: bool = True
-        ) -> None:
-            self.node.serve(
+    def _serve_session(self) -> None:
+        def serve(name: str, handler: Callable[..., Awaitable[str]], doc: str, *arguments: Field) -> None:
+            request = f"growd/PumpCalibration_{name}" if arguments else "std_srvs/Trigger"
+            is_administrative = name != "cancel"
+            self._serve(
                 f"{self.node.name}/{name}",
-                f"growd/PumpCalibration_{name}" if arguments else "std_srvs/Trigger",
+                request,
                 handler,
-                arguments=arguments,
-                doc=doc,
+                doc,
+                *arguments,
                 is_administrative=is_administrative,
-                names_caller=True,
             )
 
         serve("begin", self._begin, "Begin the calibration of a pump: its hose is in a cylinder.", _PUMP)
         serve("dose", self._ask, "Run the pump for a known time, into the empty cylinder.", _SECONDS)
         serve("measured", self._measured, "The volume of a dose; again to correct it.", _ML, _NUMBER)
         serve("save", self._save, "Save flow and dead time, and use them; the hose is in the tank again.")
-        serve("cancel", self._cancel, "End the calibration; nothing changes.", is_administrative=False)
+        serve("cancel", self._cancel, "End the calibration; nothing changes.")
 
     # --- Services
 
-    async def _begin(self, pump: str, who: str) -> dict[str, Any]:
-        try:
-            chosen = self._chosen(pump)
-        except ExperimentError as error:
-            return refused(str(error))
+    async def _begin(self, pump: str, who: str) -> str:
+        chosen = self._chosen(pump)
         now = self._clock.monotonic()
         shortest_s = self._shortest_s(chosen)
         self._session = _Session(chosen, who, self._clock.time(), now + IDLE_S, shortest_s)
@@ -235,61 +232,54 @@ class PumpCalibration(Experiment):
         self._pumps.calibrated = chosen.name
         self._touch()
         logger.info("%s: %s began the calibration of %s", self.node.name, who, chosen.name)
-        return done(f"put the hose of {chosen.name} into the cylinder; all dosing pumps wait meanwhile")
+        return f"put the hose of {chosen.name} into the cylinder; all dosing pumps wait meanwhile"
 
-    async def _ask(self, seconds: float, who: str) -> dict[str, Any]:  # noqa: ARG002
-        try:
-            session = self._idle_session()
-            seconds = self._length(session, seconds or session.next_s)
-        except ExperimentError as error:
-            return refused(str(error))
+    async def _ask(self, seconds: float, who: str) -> str:  # noqa: ARG002
+        session = self._idle_session()
+        seconds = self._length(session, seconds or session.next_s)
         session.doses = [each for each in session.doses if each.ml is not None]
         session.doses.append(_Dose(seconds))
         session.note = ""
         self._touch()
         self._asked.set()
-        return done(f"{session.pump.name} gives a dose of {seconds:.2f} s")
+        return f"{session.pump.name} gives a dose of {seconds:.2f} s"
 
-    async def _measured(self, ml: float, dose: int, who: str) -> dict[str, Any]:  # noqa: ARG002
-        try:
-            session = self._idle_session()
-        except ExperimentError as error:
-            return refused(str(error))
+    async def _measured(self, ml: float, dose: int, who: str) -> str:  # noqa: ARG002
+        session = self._idle_session()
         if dose > len(session.doses):
-            return refused(f"dose: there are {counted(len(session.doses), 'dose')}, not {dose}")
+            raise ExperimentError(f"dose: there are {counted(len(session.doses), 'dose')}, not {dose}")
         if not session.doses or session.doses[dose - 1].ran_s is None:
-            return refused(f"there is no dose to measure{_because(session.note)}; give one first")
+            raise ExperimentError(f"there is no dose to measure{_because(session.note)}; give one first")
         session.doses[dose - 1].ml = ml
         self._touch()
         fit = self._fit(session)
         so_far = f"; so far the pump gives {fit}" if isinstance(fit, PumpFit) else ""
-        return done(f"dose {dose or len(session.doses)}: {ml:g} ml{so_far}")
+        return f"dose {dose or len(session.doses)}: {ml:g} ml{so_far}"
 
-    async def _save(self, who: str) -> dict[str, Any]:
-        try:
-            session = self._idle_session()
-            fit = fitted(session.points, self._flow(session).configured)
-            record = self._record(session, fit, who)
-        except ExperimentError as error:
-            return refused(str(error))
+    async def _save(self, who: str) -> str:
+        session = self._idle_session()
+        fit = fitted(session.points, self._flow(session).configured)
+        record = self._record(session, fit, who)
         try:
             with self._saving():
                 await self._log.keep(record)
         except SAVE_ERRORS as error:
-            return refused(f"the calibration could not be saved, and nothing has changed: {error}")
+            raise ExperimentError(
+                f"the calibration could not be saved, and nothing has changed: {error}"
+            ) from None
         finally:
             self._touch()
         self._end(f"{who} saved it: {fit}")
-        return done(f"{record.device} gives {fit}; put its hose back into the tank")
+        return f"{record.device} gives {fit}; put its hose back into the tank"
 
-    async def _cancel(self, who: str) -> dict[str, Any]:
+    async def _cancel(self, who: str) -> str:
         if self._session is None:
-            return refused("no pump is being calibrated")
+            raise ExperimentError("no pump is being calibrated")
         if self._is_saving:
-            return refused("the calibration is being saved")
+            raise ExperimentError("the calibration is being saved")
         name = self._session.pump.name
         self._end(f"{who} cancelled it")
-        return done(f"the calibration of {name} has ended, and nothing has changed")
+        return f"the calibration of {name} has ended, and nothing has changed"
 
     def _chosen(self, name: str) -> CalibratedPump:
         if name not in self._calibrated:
@@ -301,7 +291,8 @@ class PumpCalibration(Experiment):
                 f"{self._session.by} calibrates {busy}; save or cancel that: "
                 f"growd pump cancel {busy} --environment {where}"
             )
-        if reason := self._why_busy() or self._log.why_not() or self._interlocks.hold_reason:
+        self._refuse_if_busy()
+        if reason := self._log.why_not() or self._interlocks.hold_reason:
             raise ExperimentError(reason)
         if self._calibrated[name].times.is_on:
             raise ExperimentError(f"{name} is on; wait for the end of its dose")
@@ -465,6 +456,28 @@ class PumpCalibration(Experiment):
             "last": self._log.last(name),
             "due": self._log.due(name),
         }
+
+
+def _calibrated_pumps(control: ControlledChamber) -> dict[str, CalibratedPump]:
+    """The dosing pumps of an environment, by name."""
+    chamber, pumps = control.chamber, {}
+    limits = chamber.options.interlock
+    for each in chamber.outputs_of(OutputClass.DOSING):
+        times = OnTimes()
+        control.interlocks.track(times, [each.own_variable], each.name)
+        ml_per_hour = min(limits.dosing_ml_per_hour, limits.dosing_ml_per_day)
+        longest_s = min(limits.dose_longest_s, each.longest_on_s or limits.dose_longest_s)
+        pumps[each.name] = CalibratedPump(each.name, each.own_variable, longest_s, ml_per_hour, times)
+    return pumps
+
+
+def _simulated_cylinder(control: ControlledChamber) -> Cylinder | None:
+    """The cylinder of a simulated environment; None for real hardware."""
+    config = control.chamber.config
+    if not config.simulator.enabled:
+        return None
+    number = [*config.chambers()].index(control.chamber.environment)
+    return Cylinder(control.chamber, cast("SimulatedHardware", control.hardware).chambers[number])
 
 
 def _because(why: str) -> str:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import counted
-from growd.control.errors import ExperimentError
+from growd_commissioning.experiments import ExperimentError
+from growd_commissioning.fits import line_through
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,15 +72,11 @@ def fitted(points: Sequence[FitPoint], configured_ml_min: float) -> PumpFit:
 
 def _line_through(points: Sequence[FitPoint]) -> PumpFit:
     """The line, which may be nonsense."""
-    mean_s = math.fsum(each.seconds for each in points) / len(points)
-    mean_ml = math.fsum(each.ml for each in points) / len(points)
-    spread = math.fsum((each.seconds - mean_s) ** 2 for each in points)
-    both = math.fsum((each.seconds - mean_s) * (each.ml - mean_ml) for each in points)
-    slope = both / spread if spread else 0.0
-    errors = math.fsum((each.ml - mean_ml - slope * (each.seconds - mean_s)) ** 2 for each in points)
-    whole = math.fsum((each.ml - mean_ml) ** 2 for each in points)
-    dead_s = mean_s - mean_ml / slope if slope else math.inf
-    return PumpFit(60 * slope, dead_s, 1 - errors / whole if whole else 0.0)
+    line = line_through([(each.seconds, each.ml) for each in points])
+    errors = math.fsum((each.ml - line(each.seconds)) ** 2 for each in points)
+    whole = math.fsum((each.ml - line.y) ** 2 for each in points)
+    dead_s = line.x - line.y / line.slope if line.slope else math.inf
+    return PumpFit(60 * line.slope, dead_s, 1 - errors / whole if whole else 0.0)
 
 
 def _check_line(points: Sequence[FitPoint], fit: PumpFit) -> None:

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from growd.bus.errors import BusError, UnknownNameError
+from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
-from growd.bus.services import done, refused
-from growd.control.errors import ExperimentError
-from growd.control.experiments import Experiment
-from growd.control.relay import LONGEST_S, RelayTest
-from growd.control.topics import OUTPUT_LEVEL, SENTENCE, commanded, desired, measured, output_level, said
+from growd.control.topics import OUTPUT_LEVEL, SENTENCE, measured, output_level, said
+from growd.control.watched_loops import name_of_output
+from growd.loops import loop_kind
+from growd.runtime.event_loop import load
 from growd.runtime.sentence import Sentence, reworded, told
 from growd.variables import CARBON_DIOXIDE, VARIABLES
+from growd_commissioning.experiments import Experiment, ExperimentError, heard_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable
 
     from growd.bus import Bus
-    from growd.bus.messages import Message
     from growd.bus.topics import Subscription
+    from growd.config import Chamber
+    from growd.control.interlocks.node import Interlocks
     from growd.control.loop import LoopController
-    from growd.control.relay import Response
+    from growd_commissioning.relay import RelayTest, Response
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +76,7 @@ class Autotuner(Experiment):
     controller, for CO2 also as the doses of the tested outputs.
     """
 
-    noun = "autotune"
+    noun, refusal = "autotune", "no autotune: "
 
     def __init__(
         self,
@@ -94,17 +96,12 @@ class Autotuner(Experiment):
         self._outputs = outputs
         self._tested = tuple(each for each in outputs if each.is_tested)
         self._why_held = why_held
-        self._most_on_s = most_on_s or LONGEST_S[variable]
+        self._most_on_s = most_on_s or loop_kind(variable).test_on_s
         self._levels = {each: self._levels_of(each) for each in outputs}
         self._gains = f"{environment}/controllers/{variable}"
         self._output = self.node.advertise(f"{environment}/autotune/{variable}", _message_type(variable))
-        self.node.serve(
-            f"{self._gains}/autotune",
-            "std_srvs/Trigger",
-            self._start,
-            doc=f"Find the gains of the {self._name} controller: the output is on once or twice.",
-            is_administrative=True,
-        )
+        finds = f"Find the gains of the {self._name} controller: the output is on once or twice."
+        self._serve(f"{self._gains}/autotune", "std_srvs/Trigger", self._start, finds)
         stops = "End the autotune: the output is off, and nothing changes."
         self._serve_stop(f"{self._gains}/stop_autotune", stops)
 
@@ -112,61 +109,47 @@ class Autotuner(Experiment):
     def title(self) -> Sentence:
         return Sentence(f"the autotune of {self._variable}", "autotune", variable=self._variable)
 
-    async def _start(self) -> dict[str, Any]:
+    async def _start(self, who: str) -> str:  # noqa: ARG002
+        await load("growd_commissioning.relay")
         if self.running:
-            return refused("no autotune: an autotune is already running")
+            raise ExperimentError("an autotune is already running")
+        self._refuse_if_busy()
         self._stopped = ""
-        reason = self._why_busy() or self._obstacle() or self._on(self._tested)
-        if not reason and self._minimum_on() > self._most_on_s:
-            reason = f"minimum_on is above {self._most_on_s:g} s, the longest time on"
-        if reason:
-            return refused(f"no autotune: {reason}")
+        self._refuse_if_disturbed()
+        self._refuse_if_on(self._tested)
+        if self._minimum_on() > self._most_on_s:
+            raise ExperimentError(f"minimum_on is above {self._most_on_s:g} s, the longest time on")
         self._begin_soon()
-        return done(f"autotune has started; see the topic {self._output.topic.name}")
+        return f"autotune has started; see the topic {self._output.topic.name}"
 
-    def _obstacle(self) -> str:
-        """Why it cannot run, or ""."""
-        if self._stopped:
-            return self._stopped
+    def _refuse_if_disturbed(self) -> None:
+        """Raise if somebody else drives the variable or its outputs, or the autotune was stopped."""
+        self._refuse_if_stopped()
         if self._controller.measured_value is None:
-            return Sentence(f"{self._name} is unknown", "variable_unknown", variable=self._variable)
-        others = tuple(each for each in self._outputs if not each.is_tested)
-        return next(self._taken(), "") or self._on(others) or self._why_held()
-
-    def _taken(self) -> Iterator[str]:
-        """Set points and overrides of the variable and its outputs."""
+            raise ExperimentError(f"{self._name} is unknown", "variable_unknown", variable=self._variable)
         names = {self._variable: self._name} | {each.variable: f"the {each.name}" for each in self._outputs}
         for variable, name in names.items():
-            topic = desired(self._environment, variable)
-            if self._bus.topics.get(topic).known is not None:
-                text = f"{name} has a set point; stop the recipe, or release it: growd topic release {topic}"
-                yield Sentence(text, "has_set_point", variable=variable)
-            if self._number(variable, "override_left") > 0:
-                command = f"growd topic release {commanded(self._environment, variable)}"
-                text = f"{name} has an override; release it: {command}"
-                yield Sentence(text, "has_override", variable=variable)
+            self._refuse_if_wanted(variable, name, "stop the recipe, or release it")
+            self._refuse_if_overridden(variable, name)
+        self._refuse_if_on(each for each in self._outputs if not each.is_tested)
+        if why := self._why_held():
+            raise ExperimentError(why)
 
     def _minimum_on(self) -> float:
         return max(self._number(each.variable, "minimum_on") for each in self._tested)
-
-    def _number(self, variable: str, name: str) -> float:
-        """A parameter of a controller; 0 if it has none."""
-        try:
-            return float(self._bus.parameters.get(f"{self._environment}/controllers/{variable}/{name}"))
-        except UnknownNameError:  # what is dimmed has no doses
-            return 0.0
 
     def _levels_of(self, output: TunedOutput) -> tuple[str, ...]:
         """The topics with the levels that are written."""
         names = (output_level(self._environment, device) for device in output.devices)
         return tuple(self._bus.topics.declare(name, OUTPUT_LEVEL).name for name in names)
 
-    def _on(self, outputs: tuple[TunedOutput, ...]) -> str:
-        """Which of these outputs is on, or ""."""
+    def _refuse_if_on(self, outputs: Iterable[TunedOutput]) -> None:
         for output in outputs:
-            if any(self._bus.topics.get(topic).known for topic in self._levels[output]):
-                return Sentence(f"the {output.name} is on", "is_on", variable=output.variable)
-        return ""
+            if self._is_on(output):
+                raise ExperimentError(f"the {output.name} is on", "is_on", variable=output.variable)
+
+    def _is_on(self, output: TunedOutput) -> bool:
+        return any(self._bus.topics.get(topic).known for topic in self._levels[output])
 
     async def _run_once(self) -> None:
         try:
@@ -183,6 +166,8 @@ class Autotuner(Experiment):
             self._controller.experiment(None)
 
     async def _experiment(self) -> Response:
+        from growd_commissioning.relay import RelayTest  # noqa: PLC0415  few tune their loops
+
         cycle_s = max(self._number(each.variable, "minimum_cycle") for each in self._tested)
         starts_within_s = STARTS_WITHIN_S + self._minimum_on() + cycle_s
         test = RelayTest(self._variable, self._clock.monotonic(), self._most_on_s, starts_within_s)
@@ -190,29 +175,23 @@ class Autotuner(Experiment):
         with self.node.subscribe(measured(self._environment, self._variable), *levels) as inbox:
             while not test.is_done:
                 now = self._clock.monotonic()
-                self._feed(test, inbox, now)
-                if reason := self._obstacle():
-                    raise ExperimentError(reason)
+                self._feed(test, inbox)
+                self._refuse_if_disturbed()
                 self._controller.experiment(float(test.wants_on(now)), HELD_S)
                 stage, progress = test.stage(now), test.progress(now)
                 self._stage = reworded(f"{stage}, {progress:.0%}", stage)
                 self._report("running", stage, progress=progress, left=test.left_s(now))
                 await self._clock.sleep(PERIOD_S)
-        if self._stopped:  # in the last second
-            raise ExperimentError(self._stopped)
+        self._refuse_if_stopped()  # in the last second
         return test.response(self._minimum_on())
 
-    def _feed(self, test: RelayTest, inbox: Subscription, now: float) -> None:
+    def _feed(self, test: RelayTest, inbox: Subscription) -> None:
         while (message := inbox.get_nowait()) is not None:
-            # messages carry wall time, which may step; they are at most a second old
+            at = heard_at(message, self._clock)
             if message.topic != measured(self._environment, self._variable):
-                test.output(self._when(message, now), bool(self._on(self._tested)))
+                test.output(at, any(map(self._is_on, self._tested)))
             elif message.quality is Quality.OK:
-                test.measured(self._when(message, now), message.value)
-
-    def _when(self, message: Message, now: float) -> float:
-        ago = self._clock.time() - message.time
-        return now - max(0.0, min(2 * PERIOD_S, ago))
+                test.measured(at, message.value)
 
     async def _apply(self, response: Response) -> None:
         """Set all results at once; if they cannot be saved, none is set."""
@@ -228,3 +207,33 @@ class Autotuner(Experiment):
     def _report(self, state: str, message: str, **found: float) -> None:
         nothing = {"progress": 1.0, "rise": 0.0, "lag": 0.0, "loss": 0.0, "left": 0.0}
         self._output.publish({"state": state, **said(message), **nothing, **found})
+
+
+def autotuner(
+    chamber: Chamber,
+    bus: Bus,
+    controller: LoopController,
+    interlocks: Interlocks,
+    others: Callable[[], str],
+) -> Autotuner:
+    """The autotune of a variable that has one."""
+    variable, limits = controller.variable, chamber.options.interlock
+    outputs: dict[str, TunedOutput] = {}
+    for each in chamber.drivers_of(variable):
+        own = each.own_variable
+        devices = tuple(other.name for other in chamber.by_own_variable[own])
+        name = name_of_output(own).removeprefix("the ")
+        outputs[own] = TunedOutput(own, name, devices, each.moved[variable])
+    most_on_s = loop_kind(variable).test_on_s
+    if variable == CARBON_DIOXIDE:  # a valve may be open only as long as its interlocks allow
+        most_on_s = min(most_on_s, limits.valve_open_s, limits.no_rise_open_s)
+    tested = [each.variable for each in outputs.values() if each.is_tested]
+    return Autotuner(
+        bus,
+        chamber.environment,
+        controller,
+        tuple(outputs.values()),
+        why_held=partial(interlocks.why_held, tested),
+        most_on_s=most_on_s,
+        others=others,
+    )

@@ -11,8 +11,8 @@ from msgspec.structs import replace as replaced
 
 from growd.config import Config, InterlockOptions, Light, Output, Sensor
 from growd.config.loops import LoopOptions
-from growd.control.pump_calibration import IDLE_S, PLAN
 from growd.host.hold import Hold, Holder, save_hold
+from growd_commissioning.pump_calibration import IDLE_S, PLAN
 from growd_hwsim.faults import Fault
 from support.memory import ShortRecords
 from support.rig import rigged
@@ -326,7 +326,7 @@ async def test_a_session_ends_without_a_change(ends):
 async def test_an_error_in_a_dose_ends_the_session(monkeypatch):
     async with stage() as on:
         await on.done("begin", pump="acid")
-        monkeypatch.setattr("growd.control.pump_calibration.PumpCalibration._run_pump", None)
+        monkeypatch.setattr("growd_commissioning.pump_calibration.PumpCalibration._run_pump", None)
         await on.done("dose", seconds=1)
         await on.rig.clock.advance(3)
         assert on.session is None
