@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
 from growd.bus.errors import counted
 from growd.config import Config, ConfigError, load
@@ -23,11 +25,11 @@ from growd.wiring.files import read_credentials, read_trust
 from growd.wiring.hardware import broker_running, open_configured
 from growd.wiring.mqtt import read_broker
 from growd_cli.asking import is_running
-from growd_cli.client import HINTS, address_of
+from growd_cli.client import HINTS, address_of, ordered
 from growd_cli.database_check import findings_of, print_findings
-from growd_cli.hardware_check import check_hardware, described
+from growd_cli.hardware_check import DeviceAnswer, check_hardware, described
 from growd_cli.options import client_options, environment_option, faults_option, hardware_of, refuse
-from growd_cli.output_check import check_outputs
+from growd_cli.output import echo_lines, print_json, table
 from growd_cli.pi_check import pi_options, report_pi
 from growd_cli.setup_pi import configuration_at
 from growd_cli.terminal import echo_text
@@ -39,13 +41,11 @@ from growd_hwsim.errors import SimulationError
 from growd_machine.raspberry_pi.model import PiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from growd.runtime.clock import Clock
     from growd_cli.options import DaemonOptions
     from growd_drivers.hardware import Hardware
-
-from growd_cli.hardware_check import DeviceAnswer
 
 
 @click.command()
@@ -242,3 +242,61 @@ def _reads(config: Config) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 def _nothing() -> None:
     """A file that is read with another one."""
+
+
+_LOOK_S: Final = 1.0
+_OUTCOMES: Final = {"passed": "✓ passed", "failed": "✕ failed", "not_tested": "- not tested"}
+
+
+class _Result(msgspec.Struct):
+    name: str
+    outcome: str
+    reason: str
+
+
+class _Report(msgspec.Struct):
+    state: str
+    message: str
+    begun: float
+    results: list[_Result]
+
+
+class _Data(msgspec.Struct):
+    result: _Report
+
+
+def check_outputs(
+    daemon: DaemonOptions, environment: str, names: Sequence[str], include: Sequence[str], *, as_json: bool
+) -> bool:
+    """Begin the self-test, and show its progress and its results. Whether it ended and no output failed.
+
+    Ctrl-C stops the test. Raises `GrowdError` and `ConfigError`.
+    """
+    with daemon.client() as client:
+        wanted = {"outputs": [*names], "include": [*include]}
+        ordered(client, f"{environment}/self_test/begin", wanted)
+        try:
+            report = _followed(client, environment)
+        except KeyboardInterrupt:
+            client.call(f"{environment}/self_test/stop", {}, kind=dict[str, Any])
+            raise
+    if as_json:
+        print_json(msgspec.to_builtins(report))
+    else:
+        rows = [(each.name, _OUTCOMES[each.outcome], each.reason) for each in report.results]
+        echo_lines(table(("OUTPUT", "RESULT", "REASON"), rows))
+        echo_text(report.message)
+    return report.state == "done" and all(each.outcome != "failed" for each in report.results)
+
+
+def _followed(client: DaemonClient, environment: str) -> _Report:
+    """The report at the end; what it does meanwhile goes to standard error."""
+    told = ""
+    while True:
+        report = client.get("topic_data", f"{environment}/self_test", kind=_Data, query="last=true").result
+        if report.state != "running":
+            return report
+        if report.message != told:
+            told = report.message
+            echo_text(told, err=True)
+        time.sleep(_LOOK_S)

@@ -103,14 +103,14 @@ def export(
                     state.forget_places()
                 options = {"kinds": _KINDS[events], "since": since_month}
                 run_on_loop(_run(server, tls, state, options, every * 60 if follow else None))
-                files, rows, size = state.totals()
+                files, size = state.totals()
         except CouchUnavailableError as error:
             refuse_couch_error(couchdb, error, "the same command continues here")
         except CouchRefusedError as error:
             refuse_couch_error(couchdb, error, "check --credentials" if error.status in _DENIED else "")
         except StoreError as error:
             refuse(error)
-        echo_text(f"{folder}: {counted(rows, 'row')} in {counted(files, 'file')}, {size / 1e6:.1f} MB")
+        echo_text(f"{folder}: {counted(files, 'file')}, {size / 1e6:.1f} MB")
 
 
 async def _run(

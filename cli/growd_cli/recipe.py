@@ -34,14 +34,10 @@ from growd_cli.options import (
     client_options,
     environment_option,
     json_option,
-    output_option,
     refuse,
-    refuse_existing,
-    replace_option,
-    require_package,
 )
 from growd_cli.output import echo_lines, output_options, print_json, print_result, table
-from growd_cli.recipe_plan import coming_of, draw, lasting, position_of, table_of
+from growd_cli.recipe_plan import coming_of, lasting, position_of, table_of
 from growd_cli.terminal import echo_text
 from growd_cli.times import FORMS, time_of, unix_time_in, zone_of
 from growd_client.errors import GrowdError, RefusedError
@@ -197,28 +193,6 @@ def show(*, what: str, as_json: bool, **where: Any) -> None:
     if not what:
         echo_text()
         echo_text(coming_of(plan, asked.zone))
-
-
-@recipe.command()
-@_common
-@output_option("Write the picture to FILE.", required=True)
-@replace_option
-def plot(*, what: str, path: Path, replace: bool, **where: Any) -> None:
-    """Draw all set points of a recipe over time.
-
-    FILE is a picture: .png, .svg or .pdf, with a panel for each variable and the names of the phases.
-    """
-    require_package("matplotlib", "a picture")
-    refuse_existing(path, replace=replace)
-    asked = _Asked(what, **where)
-    plan = asked.plan()
-    try:
-        draw(plan, path, _heading(plan, asked.zone))
-    except OSError as error:
-        refuse(f"{path} can't be written: {error.strerror or error}")
-    except ValueError as error:
-        refuse(f"{path} can't be drawn: {error}")
-    echo_text(f"growd: wrote the plan of {plan['recipe_id']} to {path}", err=True)
 
 
 @recipe.command()

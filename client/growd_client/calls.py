@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
 
-from growd_client.answers import (
-    EnvironmentInfo,
-    TopicMessage,
-)
-from growd_client.connection import target
-from growd_client.encoding import encoded
+from growd_client.answers import EnvironmentInfo, Quality, TopicMessage
 from growd_client.errors import UsageError
-from growd_client.quality import Quality  # noqa: TC001  msgspec reads it
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from growd_client.form import PhotoForm
+from growd_client.request import ClientCall, encoded, target
 
 T = TypeVar("T")
 UPLOAD_S: Final = 600.0
@@ -37,30 +26,6 @@ HISTORY_S: Final = 60.0
 Time = float | datetime
 Photo = bytes | str | Path
 Arguments = Mapping[str, Any] | Sequence[Any] | None
-
-
-@dataclass(frozen=True, slots=True)
-class ClientCall(Generic[T]):
-    """One request. `wait_s` is how long growd may take in addition to the client's time limit.
-
-    With `of_database` the target is one of the database behind growd, relative to its root. `unknown` is what
-    to say of an unknown name.
-    """
-
-    method: str
-    target: str
-    decode: Callable[[bytes], T]
-    body: bytes | None = None
-    form: PhotoForm | None = None
-    wait_s: float = 0.0
-    of_database: bool = False
-    unknown: str = ""
-
-    def headers(self) -> dict[str, str]:
-        """Those that belong to the body."""
-        if self.form is not None:
-            return {"Content-Type": self.form.media, "Content-Length": str(self.form.measure())}
-        return {"Content-Type": "application/json"} if self.body is not None else {}
 
 
 class _Names(msgspec.Struct):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -28,7 +28,8 @@ from growd_client.answers import (
 )
 from growd_client.calls import (
     HISTORY_S,
-    ClientCall,
+    UPLOAD_S,
+    WAIT_S,
     Time,
     environments_of,
     get,
@@ -41,10 +42,9 @@ from growd_client.calls import (
     seconds_of,
     value_of,
 )
-from growd_client.connection import target
-from growd_client.encoding import encoded
 from growd_client.errors import UsageError
 from growd_client.form import PhotoForm
+from growd_client.request import ClientCall, encoded, target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -55,10 +55,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-UPLOAD_S: Final = 600.0
-"""For the photos of an entry."""
-WAIT_S: Final = 60.0
-"""For the next message, if growd's own limit holds."""
 
 
 class ClientMethod(Generic[P, T]):

@@ -8,9 +8,10 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from growd_client.answers import StoredPoint  # noqa: TC001  msgspec reads it
-from growd_client.calls import HISTORY_S, ClientCall, seconds_of
+from growd_client.calls import HISTORY_S, seconds_of
 from growd_client.errors import NotFoundError, UsageError
 from growd_client.methods import ClientMethods
+from growd_client.request import ClientCall
 
 if TYPE_CHECKING:
     from growd_client.answers import PastRange

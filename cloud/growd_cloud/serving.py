@@ -23,7 +23,7 @@ from growd_cloud.accounts import Accounts
 from growd_cloud.bodies import Bodies
 from growd_cloud.checkpoints import Checkpoints
 from growd_cloud.databases import CloudDatabases
-from growd_cloud.fleet import Fleet
+from growd_cloud.devices import Fleet
 from growd_cloud.fleet_list import FleetList
 from growd_cloud.health import CloudHealth
 from growd_cloud.logins import Logins
@@ -56,22 +56,13 @@ class CloudServer:
 
 
 @contextlib.asynccontextmanager
-async def connected(
-    server: CloudServer, own: OwnLogin | None = None
-) -> AsyncIterator[tuple[aiohttp.ClientSession, Couch]]:
+async def connected(server: CloudServer, own: OwnLogin) -> AsyncIterator[tuple[aiohttp.ClientSession, Couch]]:
     """Connections to the CouchDB around the body; those with the same `own` try a refused login together."""
     connector = aiohttp.TCPConnector(limit=_TO_COUCHDB)
-    own = own or OwnLogin(server.credentials, time.monotonic)
     async with aiohttp.ClientSession(
         connector=connector, cookie_jar=aiohttp.DummyCookieJar(), middlewares=(own,)
     ) as http:
         yield http, Couch(http, server.url, credentials=server.credentials)
-
-
-async def prepare(server: CloudServer, clock: Clock) -> list[str]:
-    """Make the databases that are missing; their names. Raises `CouchError`."""
-    async with connected(server) as (_, couch):
-        return await CloudDatabases(couch, server.names, clock).prepare()
 
 
 @contextlib.asynccontextmanager

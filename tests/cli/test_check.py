@@ -539,28 +539,6 @@ async def test_a_neighbour_on_the_bus_may_be_of_another_environment():
 
 
 @pytest.mark.parametrize(
-    ("file", "words"),
-    [
-        (
-            SHELVES.replace("bus = 3", ""),
-            "[chamber.shelf_2.sensor] address: environment_1/air and shelf_2/air are both at 0x61 on bus 1",
-        ),
-        (
-            SHELVES.replace("24", "20"),
-            "[chamber.shelf_2.output] pin: shelf_2/fan and channel shelf_2/white are both on GPIO 20",
-        ),
-    ],
-)
-def test_environments_can_not_share_devices(tmp_path: Path, file: str, words: str):
-    config = tmp_path / "growd.toml"
-    config.write_text(file)
-    status, printed = said("run", "--config", str(config), "--data", str(tmp_path / "data"))
-    assert status == 1
-    assert words in printed
-    assert len(printed.splitlines()) == 1, printed
-
-
-@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--set", "http.prot=1"], "growd: --set http.prot: [http] prot: unknown option; is it port?"),
