@@ -281,7 +281,7 @@ def check_outputs(
             client.call(f"{environment}/self_test/stop", {}, kind=dict[str, Any])
             raise
     if as_json:
-        print_json(msgspec.to_builtins(report))
+        print_json(report)
     else:
         rows = [(each.name, _OUTCOMES[each.outcome], each.reason) for each in report.results]
         echo_lines(table(("OUTPUT", "RESULT", "REASON"), rows))

@@ -9,7 +9,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, get_args
 
 import click
-import msgspec
 
 from growd.bus.errors import counted
 from growd.config.base import NAME
@@ -75,7 +74,7 @@ def list_command(*, place: CloudPlace, states: tuple[str, ...], as_json: bool) -
     rows = place.run(lambda cloud: cloud.rows())
     chosen = [row for row in rows if not states or row.state in states]
     if as_json:
-        print_json({"devices": msgspec.to_builtins(chosen)})
+        print_json({"devices": chosen})
     else:
         echo_lines(fleet_lines(chosen, time.time()))
 

@@ -159,7 +159,7 @@ def check_command(*, what: str, as_json: bool, **where: Any) -> None:
     findings, chamber = asked.findings()
     wrong = len(errors(findings))
     if as_json:
-        print_json(msgspec.to_builtins(findings))
+        print_json(findings)
     else:
         echo_findings(findings)
         count = f"{counted(wrong, 'error')}, {counted(len(findings) - wrong, 'warning')}"
@@ -225,7 +225,7 @@ def list_command(*, daemon: DaemonOptions, environment: str | None, as_json: boo
         if not row.id.startswith("_design/")
     ]
     lines = table(("recipe", "format", "lasts", "state"), [each.cells() for each in found])
-    print_result(msgspec.to_builtins(found), lines, as_json=as_json)
+    print_result(found, lines, as_json=as_json)
 
 
 @recipe.command()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from growd.runs.archive import short_id
 from growd.runtime.text import aligned, duration, moment
@@ -57,8 +56,7 @@ def list_command(*, daemon: DaemonOptions, environment: str | None, limit: int, 
         zone = zone_of(client)
     rows = [_cells(each, zone) for each in answer.runs]
     heads = ("run", "recipe", "start", "end", "lasted", "state", "started by")
-    lines = table(heads, rows) if rows else ["no runs"]
-    print_result(msgspec.to_builtins(answer.runs), lines, as_json=as_json)
+    print_result(answer.runs, table(heads, rows) if rows else ["no runs"], as_json=as_json)
     if answer.more and not as_json:
         echo_text(f"growd: there are older runs: --limit {min(500, 2 * limit)} shows more", err=True)
 

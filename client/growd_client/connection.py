@@ -129,7 +129,8 @@ class DaemonClient:
             yield _lines(response)
 
     def _ask(self, method: str, path: str, kind: type[T], body: bytes | None = None, **more: Any) -> T:
-        return self.send(ClientCall(method, path, partial(msgspec.json.decode, type=kind), body, **more))
+        call: ClientCall[T] = ClientCall(method, path, partial(msgspec.json.decode, type=kind), body, **more)
+        return self.send(call)
 
     def _whole(
         self,

@@ -164,7 +164,8 @@ class ExportState:
         """Refuse a folder with other things than an export."""
         there = [each.name for each in self.folder.iterdir()] if self.folder.exists() else []
         if others := sorted({*there} - {"_growd", "points", "events"}):
-            raise ExportFolderError(f"{self.folder} has {others[0]}: name an empty folder")
+            sentence = f"{self.folder} has {others[0]}, and no state of an export: name an empty folder"
+            raise ExportFolderError(sentence)
 
     def _open(self) -> None:
         try:
