@@ -23,7 +23,7 @@ from support.clock import ManualClock
 from support.lasting_pins import LastingPins
 from support.machine import SleepingTime, simulated
 from support.mount_namespace import mounted
-from support.program import GROWD, failed, said
+from support.program import GROWD, said
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -392,14 +392,14 @@ def test_default_devices_and_an_empty_chamber(tmp_path: Path):
     )
 
 
-async def test_a_valid_configuration_lists_its_devices(tmp_path: Path):
+def test_a_valid_configuration_lists_its_devices(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text(
         '[[sensor]]\nname = "co2"\nkind = "mhz19"\nport = "/dev/serial0"\n'
         '[[output]]\nname = "fan"\npin = 24\nvariable = "air_flush_on"\nactive = "low"\n'
         '[[light.channel]]\nname = "white"\npin = 12\n'
     )
-    status, printed = await failed("check", "--config", str(file), "--set", "simulator.enabled=false")
+    status, printed = said("check", "--config", str(file), "--set", "simulator.enabled=false")
     assert (status, printed.splitlines()) == (
         0,
         [
