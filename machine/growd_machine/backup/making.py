@@ -23,10 +23,8 @@ from growd.store.errors import CouchAnswerTooLargeError, CouchRefusedError
 from growd_machine.backup.archive import (
     ATTACHMENTS,
     FORMAT,
-    HEAD,
     LINES,
     ArchiveWriter,
-    Head,
     Manifest,
     packed,
 )
@@ -124,11 +122,7 @@ class Backup:
 
     def _opened(self) -> ArchiveWriter:
         self._file.begin()
-        writer = ArchiveWriter(self._file)
-        if HEAD not in writer.names:
-            head = Head(FORMAT, __version__, self._progress.began)
-            writer.add(HEAD, msgspec.json.encode(head) + b"\n", self._progress.place())
-        return writer
+        return ArchiveWriter(self._file)
 
     def _copy_state(self) -> None:
         """Copy the data folder once more: points may have come since an earlier try."""
