@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from growd_client.answers import StoredPoint, TopicMessage
-    from growd_client.calls import Time
     from growd_client.following import StreamEvent
     from growd_client.form import PhotoForm
+    from growd_client.methods import Time
     from growd_client.request import ClientCall
 
 T = TypeVar("T")

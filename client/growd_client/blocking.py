@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from growd_client.answers import StoredPoint, TopicMessage
-    from growd_client.calls import Time
     from growd_client.following import StreamEvent
+    from growd_client.methods import Time
     from growd_client.request import ClientCall
 
 T = TypeVar("T")
