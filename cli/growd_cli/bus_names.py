@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from growd_cli.options import DaemonOptions
 
 _NEW: Final = "new=true"
+_TIMEOUT_S: Final = 60.0  # a service of a device may take a while
 
 
 class _Value(msgspec.Struct):
@@ -82,9 +83,6 @@ def delete(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
     with daemon.client() as client:
         left = client.delete("param", name, kind=_Value).result
     print_result(left, [] if left is None else [text_of(left)], as_json=as_json)
-
-
-_TIMEOUT_S: Final = 60.0  # a service of a device may take a while
 
 
 @click.group()

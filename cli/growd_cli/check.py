@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from growd_cli.options import DaemonOptions
     from growd_drivers.hardware import Hardware
 
+_LOOK_S: Final = 1.0
+_OUTCOMES: Final = {"passed": "✓ passed", "failed": "✕ failed", "not_tested": "- not tested"}
+
 
 @click.command()
 @click.argument("outputs", metavar="[OUTPUT]...", nargs=-1)
@@ -242,10 +245,6 @@ def _reads(config: Config) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 def _nothing() -> None:
     """A file that is read with another one."""
-
-
-_LOOK_S: Final = 1.0
-_OUTCOMES: Final = {"passed": "✓ passed", "failed": "✕ failed", "not_tested": "- not tested"}
 
 
 class _Result(msgspec.Struct):

@@ -54,6 +54,9 @@ if TYPE_CHECKING:
 
     from growd_cli.options import DaemonOptions
 
+_CATEGORIES: Final = ("measured", "desired", "commanded")
+_VALUES: Final = ("min", "mean", "max", "last", "count")
+
 
 @click.group()
 def db() -> None:
@@ -263,10 +266,6 @@ def _columns(text: str) -> tuple[str, ...]:
         sentence = f"must be different names separated by commas, got {text!r}"
         raise click.BadParameter(sentence, param_hint="--cols")
     return columns
-
-
-_CATEGORIES: Final = ("measured", "desired", "commanded")
-_VALUES: Final = ("min", "mean", "max", "last", "count")
 
 
 @db.command()

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 _DAY_S: Final = 86_400.0
 _ACCOUNT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_HEADINGS: Final = ("device", "name", "group", "state", "report", "lag", "recipe")
+_RIGHT: Final = ("report", "lag")
+_MOST_ALERTS: Final = 5  # of a device
+_MOST_TEXT: Final = 300  # characters of an alert
 
 
 @click.command()
@@ -166,12 +170,6 @@ async def _renamed(cloud: FleetCloud, device: str, name: str | None, group: str 
 async def _revoked(cloud: FleetCloud, devices: tuple[str, ...]) -> list[tuple[FleetRow, bool]]:
     rows = [await cloud.account_or_row(each) for each in devices]
     return [(row, await cloud.accounts.revoke(row.device)) for row in rows]
-
-
-_HEADINGS: Final = ("device", "name", "group", "state", "report", "lag", "recipe")
-_RIGHT: Final = ("report", "lag")
-_MOST_ALERTS: Final = 5  # of a device
-_MOST_TEXT: Final = 300  # characters of an alert
 
 
 def fleet_lines(rows: Sequence[FleetRow], now: float) -> Iterator[str]:

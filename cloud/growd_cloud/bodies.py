@@ -36,6 +36,14 @@ SMALL: Final = 1024 * 1024
 STALL_S: Final = 30.0  # without `_PIECE`, or the rest of the body
 _PIECE: Final = 64 * 1024
 WHOLE_S: Final = 300.0
+MOST_DOCUMENTS: Final = 2_000
+MOST_IDS_BODY: Final = 1024 * 1024
+"""Bytes of a question about revisions."""
+MOST_POINTS_BODY: Final = 8 * 1024 * 1024
+MOST_OF: Final = {EVENTS: MOST_BODY}
+MOST_VALUES: Final = 500_000
+Revision: TypeAlias = Annotated[str, Meta(pattern=r"\A[1-9][0-9]{0,8}-[0-9a-f]{1,64}\Z")]
+Revisions: TypeAlias = Annotated[dict[str, list[Revision]], Meta(max_length=MOST_DOCUMENTS)]
 
 
 class Bodies:
@@ -121,18 +129,6 @@ def check_encoding(request: web.BaseRequest) -> None:
 def too_slow(seconds: float) -> ApiError:
     """The refusal of a body of which nothing, or not all, came in time."""
     return ApiError(408, "body_timeout", f"the body did not arrive within {seconds:g} s", closes=True)
-
-
-MOST_DOCUMENTS: Final = 2_000
-MOST_IDS_BODY: Final = 1024 * 1024
-"""Bytes of a question about revisions."""
-
-MOST_POINTS_BODY: Final = 8 * 1024 * 1024
-MOST_OF: Final = {EVENTS: MOST_BODY}
-MOST_VALUES: Final = 500_000
-
-Revision: TypeAlias = Annotated[str, Meta(pattern=r"\A[1-9][0-9]{0,8}-[0-9a-f]{1,64}\Z")]
-Revisions: TypeAlias = Annotated[dict[str, list[Revision]], Meta(max_length=MOST_DOCUMENTS)]
 
 
 class WantedRecipe(Struct, omit_defaults=True):

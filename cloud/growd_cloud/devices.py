@@ -37,6 +37,10 @@ SILENT_S: Final = 900.0
 
 DeviceState = Literal["ok", "warning", "failure", "silent", "new", "revoked"]
 DeviceId = Annotated[str, Meta(pattern=r"^[0-9a-f]{12}\Z")]
+PAGE: Final = 100
+"""Documents that are read at once: 6 MB, if all reports have their full size."""
+_END: Final = DEVICE_PREFIX + "\ufff0"
+_log = logging.getLogger(__name__)
 
 
 class DeviceDocument(Struct, omit_defaults=True):
@@ -136,13 +140,6 @@ def _state(document: DeviceDocument, alerts: list[ReportedAlert], *, is_silent: 
     if "critical" in severities:
         return "failure"
     return "warning" if "warning" in severities else "ok"
-
-
-PAGE: Final = 100
-"""Documents that are read at once: 6 MB, if all reports have their full size."""
-
-_END: Final = DEVICE_PREFIX + "\ufff0"
-_log = logging.getLogger(__name__)
 
 
 class Fleet:

@@ -56,6 +56,9 @@ ORDER: Final = (
     "environmental_rollup",
 )
 """The databases in the order of copying. Rollups come last: they have points that are retired meanwhile."""
+MOST_ROWS: Final = 1_000
+"""Documents in one answer; fewer while documents are large."""
+_HISTORIES: Final = 100  # revisions in one request
 
 
 class _DatabaseProgress(msgspec.Struct, omit_defaults=True):
@@ -248,13 +251,6 @@ async def _spool(pieces: AsyncGenerator[bytes], spool: IO[bytes]) -> tuple[str, 
             size += len(piece)
             await asyncio.to_thread(spool.write, piece)
     return digest.hexdigest(), size
-
-
-MOST_ROWS: Final = 1_000
-"""Documents in one answer; fewer while documents are large."""
-
-
-_HISTORIES: Final = 100  # revisions in one request
 
 
 class DocumentPage(NamedTuple):

@@ -31,6 +31,8 @@ ON_S: Final = 1.0
 _LIMIT_S: Final = 15.0
 _TRIES: Final = 24  # for the first measurement of an SCD4x or SCD30, 6 s
 _POLL_S: Final = 0.25
+_PINS: Final = range(4, 28)
+_OF_BUSES: Final = (14, 15)  # the serial port of the header; those of its I2C bus are 2 and 3
 
 
 async def sensor_tried(devices: Devices, sensor: Sensor, clock: Clock) -> dict[str, Any]:
@@ -102,10 +104,6 @@ async def _given_back(hardware: Hardware, sensor: Sensor, worker: Worker) -> Non
 
 def _refusal(sentence: str, code: str = "not_tried") -> ApiError:
     return ApiError(409, code, sentence)
-
-
-_PINS: Final = range(4, 28)
-_OF_BUSES: Final = (14, 15)  # the serial port of the header; those of its I2C bus are 2 and 3
 
 
 async def scanned(devices: Devices, config: Config, clock: Clock) -> dict[str, Any]:
