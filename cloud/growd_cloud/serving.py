@@ -56,9 +56,12 @@ class CloudServer:
 
 
 @contextlib.asynccontextmanager
-async def connected(server: CloudServer, own: OwnLogin) -> AsyncIterator[tuple[aiohttp.ClientSession, Couch]]:
+async def connected(
+    server: CloudServer, own: OwnLogin | None = None
+) -> AsyncIterator[tuple[aiohttp.ClientSession, Couch]]:
     """Connections to the CouchDB around the body; those with the same `own` try a refused login together."""
     connector = aiohttp.TCPConnector(limit=_TO_COUCHDB)
+    own = own or OwnLogin(server.credentials, time.monotonic)
     async with aiohttp.ClientSession(
         connector=connector, cookie_jar=aiohttp.DummyCookieJar(), middlewares=(own,)
     ) as http:
