@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import sys
+import time
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
 from growd.bus import Bus
 from growd.bus.errors import counted
@@ -25,11 +27,11 @@ from growd.wiring.hardware import opened_hardware
 from growd.wiring.mqtt import mqtt_link, read_broker
 from growd_alerts.channels import read_address
 from growd_cli.asking import is_running
-from growd_cli.client import HINTS, address_of
+from growd_cli.client import HINTS, address_of, ordered
 from growd_cli.database_check import findings_of, print_findings
-from growd_cli.hardware_check import check_hardware, described
+from growd_cli.hardware_check import DeviceAnswer, check_hardware, described
 from growd_cli.options import client_options, environment_option, faults_option, hardware_of, refuse
-from growd_cli.output_check import check_outputs
+from growd_cli.output import echo_lines, print_json, table
 from growd_cli.pi_check import pi_options, report_pi
 from growd_cli.setup_pi import configuration_at
 from growd_cli.terminal import echo_text
@@ -42,12 +44,13 @@ from growd_machine.raspberry_pi.model import PiError
 from growd_simulation.simulated_clock import SimulatedClock, run_simulated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from growd.runtime.clock import Clock
     from growd_cli.options import DaemonOptions
 
-from growd_cli.hardware_check import DeviceAnswer
+_LOOK_S: Final = 1.0
+_OUTCOMES: Final = {"passed": "✓ passed", "failed": "✕ failed", "not_tested": "- not tested"}
 
 
 @click.command()
@@ -242,3 +245,57 @@ def _reads(config: Config) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 def _nothing() -> None:
     """A file that is read with another one."""
+
+
+class _Result(msgspec.Struct):
+    name: str
+    outcome: str
+    reason: str
+
+
+class _Report(msgspec.Struct):
+    state: str
+    message: str
+    begun: float
+    results: list[_Result]
+
+
+class _Data(msgspec.Struct):
+    result: _Report
+
+
+def check_outputs(
+    daemon: DaemonOptions, environment: str, names: Sequence[str], include: Sequence[str], *, as_json: bool
+) -> bool:
+    """Begin the self-test, and show its progress and its results. Whether it ended and no output failed.
+
+    Ctrl-C stops the test. Raises `GrowdError` and `ConfigError`.
+    """
+    with daemon.client() as client:
+        wanted = {"outputs": [*names], "include": [*include]}
+        ordered(client, f"{environment}/self_test/begin", wanted)
+        try:
+            report = _followed(client, environment)
+        except KeyboardInterrupt:
+            client.call(f"{environment}/self_test/stop", {}, kind=dict[str, Any])
+            raise
+    if as_json:
+        print_json(report)
+    else:
+        rows = [(each.name, _OUTCOMES[each.outcome], each.reason) for each in report.results]
+        echo_lines(table(("OUTPUT", "RESULT", "REASON"), rows))
+        echo_text(report.message)
+    return report.state == "done" and all(each.outcome != "failed" for each in report.results)
+
+
+def _followed(client: DaemonClient, environment: str) -> _Report:
+    """The report at the end; what it does meanwhile goes to standard error."""
+    told = ""
+    while True:
+        report = client.get("topic_data", f"{environment}/self_test", kind=_Data, query="last=true").result
+        if report.state != "running":
+            return report
+        if report.message != told:
+            told = report.message
+            echo_text(told, err=True)
+        time.sleep(_LOOK_S)

@@ -23,7 +23,7 @@ from growd_cloud.accounts import Accounts
 from growd_cloud.bodies import Bodies
 from growd_cloud.checkpoints import Checkpoints
 from growd_cloud.databases import CloudDatabases
-from growd_cloud.fleet import Fleet
+from growd_cloud.devices import Fleet
 from growd_cloud.fleet_list import FleetList
 from growd_cloud.health import CloudHealth
 from growd_cloud.logins import Logins
@@ -66,12 +66,6 @@ async def connected(
         connector=connector, cookie_jar=aiohttp.DummyCookieJar(), middlewares=(own,)
     ) as http:
         yield http, Couch(http, server.url, credentials=server.credentials)
-
-
-async def prepare(server: CloudServer, clock: Clock) -> list[str]:
-    """Make the databases that are missing; their names. Raises `CouchError`."""
-    async with connected(server) as (_, couch):
-        return await CloudDatabases(couch, server.names, clock).prepare()
 
 
 @contextlib.asynccontextmanager

@@ -21,7 +21,8 @@ MOST_MODULES = 220
 
 # module: packages and modules that it must not import
 UNNEEDED = {
-    "growd_cli.main": {"aiohttp", "asyncio", "msgspec", "growd.config"},
+    "growd_cli.__main__": {"click", "logging"},
+    "growd_cli.main": {"aiohttp", "asyncio", "logging", "msgspec", "growd.config"},
     "growd_cli.status": {"aiohttp", "growd.wiring.app", "growd_drivers.hardware", "smbus2"},
     "growd_cli.topic": {"aiohttp", "growd.wiring.app", "growd_drivers.hardware", "smbus2"},
     "growd.wiring.rest": {"aiohttp", "asyncio", "growd.store", "growd.wiring.app", "paho"},

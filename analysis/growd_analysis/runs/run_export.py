@@ -22,7 +22,7 @@ from growd_analysis.runs.in_thread import in_thread
 from growd_analysis.runs.readme import readme
 from growd_analysis.runs.study import observations, study_fields
 from growd_analysis.runs.tables import EVENTS, OBSERVATIONS, PHOTOS, POINTS, ROLLUPS, STUDY, table
-from growd_client.address import API
+from growd_client.request import API
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
