@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from growd.runtime.clock import RealClock
 from growd.store import database_node
 from growd.store.database import Database
 from growd.store.database_node import DatabaseNode
+from growd.store.errors import CouchUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -106,6 +108,33 @@ async def test_an_unreachable_server_is_shown_with_the_reason(tmp_path: Path, ow
     assert answer["reachable"] is False
     assert "Connection refused" in answer["reason"]
     assert "version" not in answer
+
+
+async def test_only_the_first_answer_after_a_silence_is_an_arrival(tmp_path: Path):
+    is_silent, arrivals = False, 0
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if is_silent and request.transport is not None:
+            request.transport.abort()
+        return web.json_response({"error": "not_found"}, status=404)
+
+    def arrive() -> None:
+        nonlocal arrivals
+        arrivals += 1
+
+    async def asked(database: Database) -> int:
+        with contextlib.suppress(CouchUnavailableError):
+            await database.couch.exists("points")
+        return arrivals
+
+    async with answering(answer) as url, node_of(tmp_path, url) as node:
+        database = node._database
+        database.when_up(arrive)
+        assert [await asked(database) for _ in range(2)] == [0, 0]
+        is_silent = True
+        assert [await asked(database) for _ in range(2)] == [0, 0]
+        is_silent = False
+        assert [await asked(database) for _ in range(2)] == [1, 1]
 
 
 async def test_a_silent_server_delays_status_by_a_bounded_time(

@@ -78,5 +78,5 @@ def run_documents(core: Core, written: Callable[[], None]) -> RunDocuments:
         prepare=database.prepare,
         written=written,
     )
-    database.when_up(documents.work.wake)
+    database.when_up(documents.work.retry_now)
     return documents

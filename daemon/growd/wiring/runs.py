@@ -83,7 +83,7 @@ def figure_keeper(core: Core, points: Callable[[str], Awaitable[FigurePoints]]) 
         make=make,
         is_delivered=is_delivered,
     )
-    database.when_up(keeper.work.wake)
+    database.when_up(keeper.work.retry_now)
     return keeper
 
 
