@@ -37,6 +37,7 @@ UNNEEDED = {
         "paho",
         "apprise",
         "growd.alerts.channels",
+        "difflib",
         "growd.wiring.fault_services",
         "growd.access.authorization",
         "growd.access.sessions",
@@ -85,3 +86,4 @@ def test_the_smallest_chamber_imports_little(tmp_path: Path):
     )  # fmt: skip
     imported = [each for each in json.loads(done.stdout.splitlines()[0]) if f"{each}.".startswith("growd.")]
     assert len(imported) <= MOST_MODULES
+    assert "frozenlist._frozenlist" not in json.loads(done.stdout.splitlines()[0])

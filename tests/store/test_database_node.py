@@ -7,6 +7,7 @@ import contextlib
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 
@@ -16,8 +17,11 @@ from growd.store import database_node
 from growd.store.database import Database
 from growd.store.database_node import DatabaseNode
 from growd.store.errors import CouchUnavailableError
+from support.program import started
+from support.tls_door import CA_FILE, server_context
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
@@ -40,12 +44,13 @@ async def told(node: DatabaseNode) -> dict[str, Any]:
 @asynccontextmanager
 async def answering(
     handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[str]:
     runner = web.ServerRunner(web.Server(handler))
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
     try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
 
@@ -84,6 +89,29 @@ async def test_a_server_that_requires_a_login_is_reachable(tmp_path: Path):
         answer = await told(node)
     assert answer == {"kind": "Apache CouchDB", "reachable": True, "address": url}
     assert seen == [None]  # CouchDB would count a wrong password
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_trusted", [True, False])
+async def test_the_certificates_of_the_machine_verify_a_couchdb_behind_tls(
+    tmp_path: Path,
+    is_trusted: bool,  # noqa: FBT001
+):
+    """A daemon that needs none of them does not read them."""
+
+    async def refuse(_: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({"error": "unauthorized"}, status=401)
+
+    trusted = {"SSL_CERT_FILE": str(CA_FILE)} if is_trusted else {}
+    async with (
+        answering(refuse, server_context()) as url,
+        started(tmp_path, "--set", f"couchdb.url={url}", environment=trusted) as program,
+        aiohttp.ClientSession() as session,
+        session.get(f"{program.api}/node/database") as answer,
+    ):
+        found = (await answer.json())["database"]
+    assert found["reachable"] is is_trusted
+    assert is_trusted or "its certificate is invalid" in found["reason"]
 
 
 async def test_index_builds_are_shown_once_the_login_has_worked(tmp_path: Path):

@@ -59,7 +59,12 @@ def output_of(command: Sequence[str], limit_s: float = COMMAND_S, say: Say = lam
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, errors="replace")  # noqa: S603
         except OSError as error:
             raise InstallError(f"{command[0]} can't be started: {error.strerror}") from None
-        timer = threading.Timer(limit_s, lambda: (is_late.set(), process.kill()))
+
+        def end() -> None:
+            is_late.set()
+            process.kill()
+
+        timer = threading.Timer(limit_s, end)
         timer.start()
         try:
             with process:
