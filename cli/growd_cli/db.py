@@ -132,8 +132,6 @@ def export(
     connection broke (run the command again).
     """
     _check(cols, every, category, kind, wide=wide, is_stream=str(path) == "-")
-    if kind == "parquet":
-        require_package("pyarrow", "Parquet")
     try:
         query = ExportQuery(
             "by_timestamp" if wide else view,
@@ -197,7 +195,7 @@ async def _read(
 def _check(
     cols: str | None, every: float | None, category: str, kind: str, *, wide: bool, is_stream: bool
 ) -> None:
-    """Refuse options that can't be used together."""
+    """Refuse options that can't be used together, or here."""
     if every is not None and not wide:
         raise click.UsageError("--every needs --wide")
     if wide and cols is not None:
@@ -206,6 +204,8 @@ def _check(
         raise click.UsageError("--wide can't show events; leave out --wide")
     if is_stream and kind == "parquet":
         raise click.UsageError("Parquet needs a file; standard output is not possible")
+    if kind == "parquet":
+        require_package("pyarrow", "Parquet")
 
 
 def _carried_s(daemon: DaemonOptions) -> float:

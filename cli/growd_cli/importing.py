@@ -161,11 +161,7 @@ def openag(
     except (ConfigError, StoreError) as error:
         refuse(error)
     _print(done, conversion, rejected, is_dry=dry_run)
-    if old.number:
-        echo_text(
-            f"older than {old.keep_days:g} days, growd will delete them and keep their rollups: {old.number}"
-            + (" (refused without --old-points=rollups)" if dry_run and old_points == "refuse" else "")
-        )
+    _print_old(old, are_refused=dry_run and old_points == "refuse")
     if done.rejected and not done.new.total() + done.present.total():
         refuse("all documents were rejected")
 
@@ -249,3 +245,11 @@ def _print(done: Import, conversion: Conversion, rejected: Path | None, *, is_dr
     if done.rejected:
         place = f"they are in {rejected}" if rejected else "--rejected FILE shows them"
         echo_text(f"{counted(sum(done.rejected.values()), 'document')} rejected: {place}")
+
+
+def _print_old(old: OldPoints, *, are_refused: bool) -> None:
+    if old.number:
+        echo_text(
+            f"older than {old.keep_days:g} days, growd will delete them and keep their rollups: {old.number}"
+            + (" (refused without --old-points=rollups)" if are_refused else "")
+        )

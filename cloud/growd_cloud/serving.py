@@ -107,19 +107,30 @@ async def receiving(
             monotonic=clock.monotonic,
             page=page,
         )
-        listener = Listener(receiver.handle, ConnectionLimits(CONNECTIONS), clients)
         try:
             async with Supervisor(clock, Liveness()) as parts:
-                address = await listener.open(host, port, (), None)
                 parts.start("databases of the next month", databases.run)
                 parts.start("changes of recipes", source.run)
-                try:
+                async with _listening(receiver, clients, host, port) as address:
                     yield address
-                finally:
-                    await receiver.leave(LEAVE_S)
         finally:
-            await listener.close()
             await logins.close()
+
+
+@contextlib.asynccontextmanager
+async def _listening(
+    receiver: CloudReceiver, clients: Clients, host: str, port: int
+) -> AsyncIterator[tuple[str, int]]:
+    """Listen around the body; then requests under way may end."""
+    listener = Listener(receiver.handle, ConnectionLimits(CONNECTIONS), clients)
+    try:
+        address = await listener.open(host, port, (), None)
+        try:
+            yield address
+        finally:
+            await receiver.leave(LEAVE_S)
+    finally:
+        await listener.close()
 
 
 async def receive(

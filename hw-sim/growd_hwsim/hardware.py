@@ -140,20 +140,11 @@ class SimulatedHardware(Hardware):
         self.faults = Faults(sleep=sleep, monotonic=monotonic, hang=hang, faults=faults)
         for each in self.chambers:
             each.present_faults = self.faults.in_chamber
-        self._pwm_pins = {
-            *(pin for _, wired in self._wired for pin in wired.lamp_pins.values()),
-            *(pin for _, wired in self._wired for pin, each in wired.relays.items() if each.hardware_pwm),
-        }
         self._moved = {pin: move for each, wired in self._wired for pin, move in _moved(each, wired).items()}
         self.network = self._network(monotonic)
         self.serial_chips: dict[str, UartSlave] = {}
-        on_buses = [(chip, each) for each, wired in self._wired for chip in wired.i2c]
-        self.chips: dict[tuple[int, int], I2CSlave] = {
-            (chip.bus, chip.address): self._bridged(chip, self._chip(chip, each, monotonic, seed + number))
-            for number, (chip, each) in enumerate(on_buses)
-        }
-        for each, wired in self._wired:
-            self._connect(each, wired)
+        self.chips: dict[tuple[int, int], I2CSlave] = {}
+        self._place_chips(monotonic, seed)
         self.adapters = {number: self._adapter(number) for number in sorted({bus for bus, _ in self.chips})}
         self.serial_ports = SerialPorts(
             wire=self.faults.serial_wire, plug=self.faults.plug, pause=self.faults.pause, sleep=sleep
@@ -225,6 +216,18 @@ class SimulatedHardware(Hardware):
             for output in wired.network
         ]
         return SimulatedNetwork(outputs, monotonic, self.faults.is_away)
+
+    def _place_chips(self, monotonic: Callable[[], float], seed: int) -> None:
+        """Place the chips on their buses, and connect the sensors with a voltage to their ADS1115."""
+        on_buses = [(chip, each) for each, wired in self._wired for chip in wired.i2c]
+        for number, (chip, each) in enumerate(on_buses):
+            made = self._chip(chip, each, monotonic, seed + number)
+            self.chips[chip.bus, chip.address] = self._bridged(chip, made)
+        for each, wired in self._wired:
+            for voltage in wired.voltages:
+                converter = self.chips[voltage.bus, voltage.address]
+                if isinstance(converter, SimulatedAds1115):
+                    converter.connect(voltage.channel, functools.partial(self._volts, each, voltage))
 
     def _attach(self, monotonic: Callable[[], float], seed: int) -> None:
         """Attach the serial sensors to their ports."""
@@ -316,7 +319,11 @@ class SimulatedHardware(Hardware):
         chips = {number: channels for _, wired in self._wired for number, channels in wired.pwm_chips.items()}
         bare = SimulatedPwmSysfs({}, chips=chips)
         places = {pin: place for chip in chips for pin, place in channels_on(chip, bare).items()}
-        used = {pin: place for pin, place in places.items() if pin in self._pwm_pins}
+        driven = {
+            *(pin for _, wired in self._wired for pin in wired.lamp_pins.values()),
+            *(pin for _, wired in self._wired for pin, each in wired.relays.items() if each.hardware_pwm),
+        }
+        used = {pin: place for pin, place in places.items() if pin in driven}
         for pin in used:
             self._on_pin(pin, 0.0)
         return SimulatedPwmSysfs(

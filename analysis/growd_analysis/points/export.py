@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import json
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import aiohttp
 
+from growd.runtime.text import most_like
 from growd.store.exporting.pages import RowPosition, slices
 from growd.store.exporting.source import (
     CONNECT_S,
@@ -191,7 +191,7 @@ class Export:
         ]
         for kind, name, names in known:
             if name and name not in names:
-                alike = difflib.get_close_matches(name, names, 1)
+                alike = most_like(name, names)
                 hint = f"did you mean {alike[0]}?" if alike else f"there are: {', '.join(sorted(names))}"
                 raise ExportRefusedError(f"there is no {kind} {name}; {hint}")
 

@@ -66,7 +66,7 @@ async def opened(around: Surroundings) -> AsyncIterator[None]:
         make=partial(_figures, around, zone),
         is_delivered=around.shipper.has_sent,
     )
-    database.when_up(keeper.work.wake)
+    database.when_up(keeper.work.retry_now)
     around.run_documents.written = keeper.work.wake
     async with Supervisor(bus.clock, bus.liveness) as supervisor:
         supervisor.start("figures of runs", keeper.work.run)

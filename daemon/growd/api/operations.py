@@ -26,6 +26,7 @@ from growd.bus.errors import BusError, UnknownNameError, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.names import MAX_NAME, normalise
 from growd.runtime.clock import RealClock
+from growd.runtime.sentence import code_of
 from growd.server.client_limits import Clients
 from growd.server.client_request import READING, address_of, client_of
 from growd.server.errors import ApiError, error_fields
@@ -302,7 +303,9 @@ class Api:
         if answer["success"]:
             return json_answer(answer)
         # a client that looks only at the status must see a refusal
-        return json_answer({**answer, **error_fields("refused", answer["message"])}, status=400)
+        refusal = answer | error_fields("refused", answer["message"])
+        said = code_of(answer["message"])  # a sentence in any language, if there is a code
+        return json_answer(refusal | said if said["code"] else refusal, status=400)
 
     async def to_end(self, work: Coroutine[Any, Any, T], name: str) -> T:
         """The result of `work`, which goes on to its end even if the client disconnects."""

@@ -20,6 +20,7 @@ from growd.store.errors import (
     DiskFullError,
     StoreError,
 )
+from growd.store.work import forget_silence
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -160,7 +161,8 @@ class Shipper:
         return False
 
     def retry_now(self) -> None:
-        """End the pause after a failure: the database is up again."""
+        """End the pause after a failure: the database answers again."""
+        forget_silence(self.fault)
         self._wake.set()
 
     @contextlib.asynccontextmanager

@@ -197,12 +197,11 @@ class ChamberControl:
                 read_timeout_s=DEVICE_TIMEOUT_S,
                 not_ready=NotReadyError,
                 not_ready_limit_s=max(NOT_READY_LIMIT_S + warm_up_s, sensor.interval_s),
-                services=device.services,
-                calibrations=asked if asked is not None and asked.judges(device.name) else None,
-                log=self._log,
                 shared=self.chamber.shared,
                 confirms=sensor.confirms,
             )
+            judging = asked if asked is not None and asked.judges(device.name) else None
+            sampler.offer(device.services, judging, self._log)
             sampler.node.describe("line", partial(self._line_state, sensor.line))
             yield sampler
 

@@ -77,5 +77,5 @@ def run_documents(core: Core) -> RunDocuments:
         database=database.names.runs,
         prepare=database.prepare,
     )
-    database.when_up(documents.work.wake)
+    database.when_up(documents.work.retry_now)
     return documents
