@@ -224,10 +224,10 @@ class SimulatedHardware(Hardware):
             made = self._chip(chip, each, monotonic, seed + number)
             self.chips[chip.bus, chip.address] = self._bridged(chip, made)
         for each, wired in self._wired:
-            for voltage in wired.voltages:
-                converter = self.chips[voltage.bus, voltage.address]
+            for (bus, address, channel), volts in wired.voltages.items():
+                converter = self.chips[bus, address]
                 if isinstance(converter, SimulatedAds1115):
-                    converter.connect(voltage.channel, functools.partial(self._volts, each, voltage))
+                    converter.connect(channel, functools.partial(volts, self, each))
 
     def _attach(self, monotonic: Callable[[], float], seed: int) -> None:
         """Attach the serial sensors to their ports."""
@@ -289,13 +289,6 @@ class SimulatedHardware(Hardware):
         place = place_of(chip.bus, chip.address)
         self.serial_chips[place] = sensor
         return SimulatedSc16is750(sensor, port=place, wire=self.faults.serial_wire)
-
-    def _connect(self, chamber: SimulatedChamber, wiring: Wiring) -> None:
-        """Connect the sensors with a voltage to their ADS1115."""
-        for (bus, address, channel), volts in wiring.voltages.items():
-            converter = self.chips[bus, address]
-            if isinstance(converter, SimulatedAds1115):
-                converter.connect(channel, functools.partial(volts, self, chamber))
 
     def _switches(
         self, chamber: SimulatedChamber, wiring: Wiring
