@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
 from growd.bus import Bus
 from growd.config import Config, ConfigError, load
-from growd.config.alerts import DEFAULT_ALERTS, AlertOptions, Kind, Notify
+from growd.config.alerts import AlertOptions, Kind, Notify
 from growd.control.health import Health
 from growd.control.topics import declare_environment
 from growd.status.status_node import StatusNode
 from growd.store.local import LocalStore
-from growd.wiring.alerts import Alerting, alerting
+from growd_alerts.defaults import DEFAULT_ALERTS
+from growd_alerts.part import opened
 from support.checkout import ROOT
 from support.clock import ManualClock
 from support.mail import address_file, mail_server
@@ -25,7 +27,7 @@ from support.refusals import check_config
 from support.status import told
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.long
@@ -44,11 +46,12 @@ def mail(folder: Path, port: int, **options: Any) -> Notify:
 class Daemon:
     """Alerts on a bus with one device."""
 
-    def __init__(self, clock: ManualClock, bus: Bus, status: StatusNode, alerts: Alerting) -> None:
+    reconfigure: Callable[[Config], Awaitable[None]]
+
+    def __init__(self, clock: ManualClock, bus: Bus, status: StatusNode) -> None:
         self.clock = clock
         self.status = status
         self.bus = bus
-        self.alerts = alerts
         self._device = Health(bus.node(f"{ENV}/samplers/scd30_1"), ENV, "scd30_1", clock)
 
     async def fail(self) -> None:
@@ -80,9 +83,14 @@ async def daemon(
         bus = Bus(clock)
         declare_environment(bus, ENV, ())
         status = StatusNode(bus, [ENV])
-        async with alerting(Config(alert=rules, notify=channels), bus, local, status) as alerts:
+        growd, config = Daemon(clock, bus, status), Config(alert=rules, notify=channels)
+        around: Any = SimpleNamespace(
+            present=lambda: config, bus=bus, local=local, device=local.device, status=status, mqtt=None
+        )
+        around.offer_reload = lambda *_, apply: setattr(growd, "reconfigure", apply)
+        async with opened(around):
             await clock.settle()
-            yield Daemon(clock, bus, status, alerts)
+            yield growd
     finally:
         await local.close()
 
@@ -107,13 +115,15 @@ async def test_a_message_that_could_not_be_sent_before_a_restart_is_sent_after_i
 
 
 async def test_a_silent_mail_server_is_retried(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(Notify, "timeout_s", 3.0)
+    monkeypatch.setattr("growd_alerts.dispatch.TIMEOUT_S", 3.0)
     async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port)) as growd:
         box.silent = True
         await growd.fail()
         await growd.until(lambda: "within 3 s" in growd.information()["channels"][0]["error"])
         box.silent = False
-        monkeypatch.setattr(Notify, "timeout_s", 30.0)  # more patience, for a machine that is busy
+        monkeypatch.setattr(
+            "growd_alerts.dispatch.TIMEOUT_S", 30.0
+        )  # more patience, for a machine that is busy
         assert (await growd.call("alerts/test"))["success"] is True  # and so the rest need not wait
         assert [message["Subject"].rpartition("]")[2] for message in await box.arrived(2)] == [
             " test message",
@@ -127,9 +137,7 @@ async def test_rules_and_channels_change_while_it_runs(tmp_path: Path):
         await box.arrived(1)
         await growd.until(lambda: growd.information()["channels"][0]["sent"] == 1)
         renamed = AlertOptions(name="other", kind="device_failed", for_s=0.0)
-        await growd.alerts.reconfigure(
-            Config(alert=(renamed,), notify=(mail(tmp_path, box.port, name="post"),))
-        )
+        await growd.reconfigure(Config(alert=(renamed,), notify=(mail(tmp_path, box.port, name="post"),)))
         await growd.clock.settle()
         assert [each["name"] for each in growd.information()["channels"]] == ["post"]
         assert growd.information()["alerts"] == []  # that of the rule that is gone has ended
@@ -146,7 +154,7 @@ async def test_a_remaining_channel_reports_that_a_rule_is_gone(tmp_path: Path):
         await box.arrived(1)
         await growd.until(lambda: growd.information()["channels"][0]["sent"] == 1)
         other = AlertOptions(name="interlock", kind="interlock")
-        await growd.alerts.reconfigure(Config(alert=(other,), notify=(mail(tmp_path, box.port),)))
+        await growd.reconfigure(Config(alert=(other,), notify=(mail(tmp_path, box.port),)))
         await growd.clock.settle()
         assert "its rule is gone from the configuration" in (await box.arrived(2))[1].get_content()
 
@@ -155,7 +163,7 @@ async def test_a_missing_secret_changes_nothing(tmp_path: Path):
     async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port)) as growd:
         wrong = mail(tmp_path, box.port, url_file=str(tmp_path / "none"))
         with pytest.raises(ConfigError, match=r"\[notify\] url_file: mail: .*none can't be read: No such"):
-            await growd.alerts.reconfigure(Config(alert=(FAILED,), notify=(wrong,)))
+            await growd.reconfigure(Config(alert=(FAILED,), notify=(wrong,)))
         await growd.fail()
         await box.arrived(1)
 
@@ -254,7 +262,7 @@ async def test_a_full_disk_is_logged_once_and_the_open_alerts_are_saved_later(
         await save(local, key, state)
         kept.set()
 
-    monkeypatch.setattr("growd.wiring.alerts._RETRY_S", 0.0)
+    monkeypatch.setattr("growd_alerts.part._RETRY_S", 0.0)
     monkeypatch.setattr(LocalStore, "save_state", full)
     async with daemon(tmp_path) as growd:
         holder.append(growd)
@@ -283,14 +291,14 @@ async def test_without_rules_and_channels_nothing_wakes_up(tmp_path: Path):
 
 
 async def test_alerts_are_on_the_bus_and_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    with caplog.at_level(logging.INFO, "growd.alerts"):
+    with caplog.at_level(logging.INFO, "growd_alerts"):
         async with daemon(tmp_path) as growd:
             await growd.fail()
             await growd.recover()
             last = growd.bus.topics.get("alerts/event").last
     assert last is not None
     assert '"phase":"end"' in last.value
-    said = [record.message for record in caplog.records if record.name.startswith("growd.alerts")]
+    said = [record.message for record in caplog.records if record.name.startswith("growd_alerts")]
     assert said == [
         "alert failed: the device scd30_1 has failed: no answer",
         "alert failed has ended: the device scd30_1 is ok",

@@ -10,10 +10,10 @@ from urllib.parse import quote
 import pytest
 from aiohttp import web
 
-from growd.alerts.channels.apprise import AppriseAlerts
-from growd.alerts.dispatch import DeliveryError
-from growd.alerts.messages import Alert, AlertMessage, Entry, Sender
-from growd.alerts.rules import AlertPhase
+from growd_alerts.apprise import AppriseAlerts
+from growd_alerts.dispatch import DeliveryError
+from growd_alerts.messages import Alert, AlertMessage, Entry, Sender
+from growd_alerts.rules import AlertPhase
 from support.leaks import child_processes
 from support.mail import PASSWORD, USER, mail_server
 from support.tls_door import CA_FILE, server_context

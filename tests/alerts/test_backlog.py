@@ -6,9 +6,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.alerts.backlog import Backlog, SavedBacklog
-from growd.alerts.messages import Alert, AlertMessage
-from growd.alerts.rules import AlertPhase
+from growd_alerts.backlog import Backlog, SavedBacklog
+from growd_alerts.messages import Alert, AlertMessage
+from growd_alerts.rules import AlertPhase
 
 
 def alert(name: str, **more: object) -> Alert:

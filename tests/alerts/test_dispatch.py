@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd.alerts.backlog import Backlog
-from growd.alerts.dispatch import (
+from growd.config.alerts import Notify
+from growd_alerts.backlog import Backlog
+from growd_alerts.dispatch import (
     HOUR_S,
     MOST_PER_HOUR,
     PAUSES,
     Delivery,
     DeliveryError,
 )
-from growd.alerts.messages import Alert
-from growd.alerts.rules import AlertPhase
-from growd.config.alerts import Notify
+from growd_alerts.messages import Alert
+from growd_alerts.rules import AlertPhase
 from support.clock import ManualClock
 from support.running import running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from growd.alerts.messages import AlertMessage
+    from growd_alerts.messages import AlertMessage
 
 
 class Line:
@@ -53,7 +53,7 @@ def alert(name: str) -> Alert:
 def delivery_on(line: Line, **options: Any) -> Delivery:
     clock = line.clock = ManualClock()
     settings = Notify(**{"name": "hook", "kind": "apprise", "group_s": 0} | options)
-    return Delivery(settings, line, Backlog(), clock=clock, wall=clock.time, on_change=lambda: None)
+    return Delivery(settings, line.send, Backlog(), clock=clock, wall=clock.time, on_change=lambda: None)
 
 
 @asynccontextmanager
@@ -97,7 +97,7 @@ async def test_one_message_reports_everything_after_a_long_outage(caplog: pytest
             "name": "hook", "kind": "apprise", "state": "ok", "since": 0.0, "error": "",
             "sent": 1, "waiting": 0, "left_out": 0,
         }  # fmt: skip
-        said = [record.message for record in caplog.records if record.name == "growd.alerts.dispatch"]
+        said = [record.message for record in caplog.records if record.name == "growd_alerts.dispatch"]
     assert len(said) == 2  # the begin and the end of an outage
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.alerts.rules import AlertPhase, AlertTrack, Level, advance, band_level
+from growd_alerts.rules import AlertPhase, AlertTrack, Level, advance, band_level
 
 LEVELS = st.sampled_from(list(Level))
 COURSES = st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.0, 5.0, 60.0]), LEVELS, st.booleans()), max_size=60)

@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from growd.alerts.observations import LOSS_S, SILENT_S, observe
-from growd.alerts.rules import Level
-from growd.alerts.watch import GONE_S, MACHINE_S, PERIOD_S, QUIET_S, Watch
 from growd.bus import Bus
 from growd.bus.messages import STRING, Quality
 from growd.config.alerts import AlertOptions as Rule
@@ -35,6 +32,9 @@ from growd.status.model import (
 from growd.status.status_node import StatusNode
 from growd.store.replication_status import ReplicationState, ReplicationStatus
 from growd.store.retention.budget import RetentionStatus
+from growd_alerts.observations import LOSS_S, SILENT_S, observe
+from growd_alerts.rules import Level
+from growd_alerts.watch import GONE_S, MACHINE_S, PERIOD_S, QUIET_S, Watch
 from support.clock import ManualClock
 from support.running import running
 from support.status import EMPTY, NEVER, STORE
@@ -42,8 +42,8 @@ from support.status import EMPTY, NEVER, STORE
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from growd.alerts.messages import Alert
-    from growd.alerts.rules import AlertPhase
+    from growd_alerts.messages import Alert
+    from growd_alerts.rules import AlertPhase
 
 ENV = "environment_1"
 TEMPERATURE = "air_temperature"

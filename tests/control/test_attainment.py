@@ -22,10 +22,8 @@ from closed_loop import (
     valve_controller,
 )
 
-from growd.alerts.watch import QUIET_S, Watch
 from growd.bus import Bus
 from growd.bus.messages import Quality
-from growd.config.alerts import DEFAULT_ALERTS
 from growd.control.attainment import MISSED_S, REASON_S, AttainmentWatch
 from growd.control.health import Health
 from growd.control.missed_reasons import UNKNOWN
@@ -36,6 +34,8 @@ from growd.status.notices import with_names
 from growd.status.status_node import StatusNode
 from growd.variables import ACIDITY, HUMIDITY, TEMPERATURE
 from growd.wiring.loops import watched_loop
+from growd_alerts.defaults import DEFAULT_ALERTS
+from growd_alerts.watch import QUIET_S, Watch
 from support.clock import ManualClock
 from support.running import running
 

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 from growd.bus.errors import BusError
 from growd.config import Config, InterlockOptions, Light, Output, Sensor
-from growd.runtime.simulated_clock import SimulatedLoop
 from growd.store.local import LocalStore
 from growd.store.memories import FILE_NAME, InterlockMemory
 from growd.store.point_log import LOG_NAME
+from growd_simulation.simulated_clock import SimulatedLoop
 from support.rig import rigged
 
 CEILING, OPEN_S, DOSE_S, HOUR_S = 2_000.0, 60.0, 900.0, 3_600.0

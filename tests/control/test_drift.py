@@ -110,7 +110,7 @@ async def test_darkness_says_nothing_of_light_sensors(lux):
     sensors = tuple(Sensor(name=f"lux_{bus}", kind="bh1750", bus=bus, interval_s=10.0) for bus in (1, 2))
     async with rigged(Config(sensor=sensors, light=Light(enabled=False))) as rig:
         for chip in rig.machine.chips.values():
-            chip._illuminance = lambda: lux
+            chip._truth = lambda: lux
         await rig.clock.advance(4_000)
         details = rig.bus.find_node("environment_1/combiners/light_illuminance").details()
         assert details["apart"]["is_known"] is False

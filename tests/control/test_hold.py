@@ -22,6 +22,7 @@ from growd.status.status_node import StatusNode
 from growd.status.summary import service_line
 from growd_cli.status_table import report
 from growd_hwsim.faults import Fault
+from growd_simulation.simulated_clock import SimulatedLoop
 from support.clock import ManualClock
 from support.rig import rigged
 from support.running import running
@@ -416,4 +417,4 @@ def test_no_output_leaves_its_safe_state_in_any_order_of_holds(tmp_path_factory,
             assert on.unsafe_writes(mark) == []
             assert on.is_safe()
 
-    run_on_loop(story(), simulates=True)
+    run_on_loop(story(), SimulatedLoop)

@@ -73,7 +73,7 @@ class Loop:
     def _move(self, is_open):
         if is_open != self.is_on:
             self.is_on = is_open
-            self.chamber.set_valve(is_open)
+            self.chamber.set_actuator("valve", float(is_open))
             self.times.wrote("valve", float(is_open), self.now)
 
     def _sense(self, set_point):

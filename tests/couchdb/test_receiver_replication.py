@@ -11,9 +11,9 @@ import pytest
 
 from growd.runtime.clock import RealClock
 from growd.store.points import PointMaker
+from growd_cloud.databases import CloudDatabases
 from growd_cloud.devices import DeviceDocument, device_document_id
 from growd_cloud.months import Month
-from growd_cloud.serving import prepare
 from support.cloud import Cloud, needs_cloud, running_cloud
 from support.couch_client import COUCHDB_ADDRESS, Client, client_of
 from support.database import named_server
@@ -134,7 +134,7 @@ async def test_points_that_the_cloud_lost_arrive_again(own: Client, source: str,
 
     async def is_made_again() -> bool:
         await cloud.couch.delete(cloud.names.checkpoints)
-        await prepare(cloud.server, RealClock())
+        await CloudDatabases(cloud.couch, cloud.names, RealClock()).prepare()
         info = await cloud.couch.info(cloud.names.checkpoints)
         return bool(info and info["instance_start_time"] != before)  # whole seconds
 

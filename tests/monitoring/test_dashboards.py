@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from growd.status.metrics import UNITS, render
+from growd_home.metrics import UNITS, render
 from support.dashboards import DASHBOARDS, MONITORED, MONITORING, PROMETHEUS, dashboard, targets
 
 if TYPE_CHECKING:

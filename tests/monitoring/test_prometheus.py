@@ -16,8 +16,8 @@ import pytest
 import yaml
 from aiohttp import web
 
-from growd.status.metrics import render
 from growd.variables import VARIABLES
+from growd_home.metrics import render
 from support.dashboards import (
     DASHBOARDS,
     MONITORED,

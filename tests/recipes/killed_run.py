@@ -123,7 +123,7 @@ def new_runner(bus: Bus, local: LocalStore, outbox: Outbox, recipe: dict[str, An
     return RecipeRunner(
         bus,
         "e",
-        library=Library(fetch, None, UTC),
+        library=Library(fetch, None),
         journal=RunJournal(local, outbox, PointMaker(local.device), "e"),
         zone=UTC,
         period_s=PERIOD_S,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.runs.archive import RunArchive
+from growd_analysis.runs.archive import RunArchive
 from support.daemon import serving
 from support.history import stored_past
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from growd.runs.account import RunAccount
-from growd.runs.counted import with_counted
-from growd.runs.figures import Rating
 from growd.store.exporting.source import ExportedPoint
+from growd_analysis.figures.account import RunAccount
+from growd_analysis.figures.counted import with_counted
+from growd_analysis.figures.figures import Rating
 from support.run_points import HOLDS_S, MIDNIGHT, UTC, VALVE
 
 ACID = "nutrient_ph_down"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd.runs.figure_keeper import AGAIN_S, FigureKeeper
 from growd.store.errors import CouchUnavailableError, StoreError
 from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
 from growd.store.points import PointMaker
 from growd.store.run_documents import FIGURES_KEY, SETTLED_S, RunDocuments
 from growd.store.work import RETRIES
+from growd_analysis.figures.keeper import AGAIN_S, FigureKeeper
 from support.clock import ManualClock
 from support.outbox import opened
 from support.running import running
@@ -67,8 +67,8 @@ class Rig:
             self.clock,
             database=self.names.runs,
             prepare=self.prepare,
-            written=keeper.work.wake,
         )
+        documents.written = keeper.work.wake
         async with opened(local, self.clock) as outbox:
             journal = RunJournal(
                 local, outbox, PointMaker(local.device), "environment_1", documents.work.wake

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from growd.runs.archive import MOST_NOTES, RunArchive
 from growd.store.bootstrap import Databases
+from growd_analysis.runs.archive import MOST_NOTES, RunArchive
 
 
 class DeletingCouch:

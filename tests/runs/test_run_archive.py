@@ -6,7 +6,7 @@ import jsonschema_rs
 import pytest
 
 from growd.bus.errors import InvalidValueError, UnknownNameError
-from growd.runs.archive import short_id
+from growd.store.run_documents import short_id
 from support.history import ENVIRONMENT
 
 T = 1_790_000_000.0

@@ -7,7 +7,7 @@ import base64
 import jsonschema_rs
 import pytest
 
-from growd.runs.archive import AFTER_DAYS
+from growd_analysis.runs.archive import AFTER_DAYS
 from support.history import ENVIRONMENT
 from support.rollups import measured
 

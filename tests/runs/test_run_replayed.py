@@ -6,16 +6,15 @@ import asyncio
 import json
 from bisect import bisect_right
 from contextlib import asynccontextmanager
-from datetime import UTC
 from typing import TYPE_CHECKING
 
 import pytest
 
 from growd.bus.messages import Quality
 from growd.config import Config, FilterOptions, Light, Sensor, Simulator, Store
+from growd.recipes.circumstances import circumstances
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
-from growd.runs.circumstances import circumstances
 from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
 from growd.store.points import PointMaker
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from growd.runs.archive import RunArchive
+    from growd_analysis.runs.archive import RunArchive
     from support.history import StoredPast
     from support.rig import Rig
 
@@ -96,7 +95,7 @@ async def growd(rig: Rig, stored: StoredPast, folder: Path) -> AsyncIterator[Shi
         runner = RecipeRunner(
             rig.bus,
             ENVIRONMENT,
-            library=Library(fetch, None, UTC),
+            library=Library(fetch, None),
             journal=RunJournal(local, outbox, maker, ENVIRONMENT, documents.work.wake),
             about=lambda: circumstances(config(), rig.bus, ENVIRONMENT),
         )

@@ -13,9 +13,9 @@ import pytest
 from msgspec import to_builtins
 
 from growd.bus.errors import InvalidValueError
-from growd.runs.figures import Rating
-from growd.runs.run_figures import FigurePoints, RunPoints
 from growd.store.exporting.source import SourceReader
+from growd_analysis.figures.figures import Rating
+from growd_analysis.figures.run_figures import FigurePoints, RunPoints
 from growd_analysis.reports.elements import POLICY, STYLE
 from growd_analysis.reports.language import Language
 from growd_analysis.reports.reading import ReadPhoto, notes_of
@@ -155,7 +155,7 @@ async def reports(stored, archive, tmp_path):
         return PICTURE if name == "photo-1.png" and most else ReadPhoto("image/png", 9_000_000, None)
 
     async with aiohttp.ClientSession() as session:
-        points = RunPoints(SourceReader(session, stored.source), stored.source, lambda _: HOLDS_S)
+        points = RunPoints(SourceReader(session, stored.source), lambda _: HOLDS_S)
 
         async def where(_):
             return FigurePoints(points, {VALVE: Rating(flow_l_min=2.0)}, {})

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+import socket
 import ssl
 import subprocess
 import warnings
+from contextlib import AsyncExitStack
 
 import pytest
 import pytest_asyncio
 
+from growd.api.front_door import FrontDoor
 from growd.config.web import Tls
+from growd.server.client_limits import ClientLimits, Clients
+from growd.server.connections import ConnectionFactory, ConnectionLimits
 from growd.server.errors import CertificateError
 from growd.server.tls import Certificate, read_pair
 from support.clock import ManualClock
@@ -156,15 +161,60 @@ class TestStrangers:
             await until(lambda: daemon.server.connections == 0)
             assert await served(daemon.port, context)
         told = [record for record in caplog.records if record.name.startswith(("growd.server", "asyncio"))]
+        assert [record.levelname for record in told if record.name == "growd.server.connections"] == ["DEBUG"]
         assert all(record.levelno <= logging.DEBUG and not record.exc_info for record in told)
 
     async def test_who_says_nothing_is_let_go(self, files, clock, monkeypatch):
-        monkeypatch.setattr("growd.server.listener.HANDSHAKE_S", 0.05)
+        monkeypatch.setattr("growd.server.connections.HANDSHAKE_S", 0.05)
         section = Tls(certificate=str(files.certificate), key=str(files.key))
         certificate = Certificate(section, clock)
         await certificate.open()
         async with serving(certificate=certificate) as daemon, raw_client(daemon.port) as client:
+            await until(lambda: daemon.server.connections == 1)
             assert await client.reader.read() == b""
+            await until(lambda: daemon.server.connections == 0)
+
+    async def test_handshakes_count_and_make_way(self, certificate, context):
+        async with serving(certificate=certificate) as daemon, AsyncExitStack() as stack:
+            server = FrontDoor(
+                daemon.api, daemon.database, ConnectionLimits(connections=3), daemon.server.guard
+            )
+            await server.open("127.0.0.1", 0, certificate=certificate)
+            stack.push_async_callback(server.close)
+            silent = [await stack.enter_async_context(raw_client(server.address[1])) for _ in range(3)]
+            await until(lambda: server.connections == 3)
+            assert await served(server.address[1], context)
+            await silent[0].gone()
+            await until(lambda: server.connections == 2)
+
+    async def test_handshakes_count_for_their_client(self, certificate, context):
+        clients = Clients(ClientLimits(connections=1), is_own=lambda _: False)
+        async with (
+            serving(certificate=certificate, clients=clients) as daemon,
+            raw_client(daemon.port, context=context) as client,
+        ):
+            await client.send(STREAM)
+            await client.head()
+            async with raw_client(daemon.port) as more:
+                await more.gone()
+
+    async def test_handshakes_end_with_the_server(self, certificate):
+        async with serving(certificate=certificate) as daemon:
+            silent = socket.create_connection(("127.0.0.1", daemon.port))
+            await until(lambda: daemon.server.connections == 1)
+        silent.close()
+
+    async def test_one_that_is_ended_before_it_began_is_closed(self, certificate, monkeypatch):
+        own = ConnectionFactory.own
+
+        def own_and_end(server, handshake):
+            own(server, handshake)
+            handshake.cancel()  # as `leave` does
+
+        monkeypatch.setattr(ConnectionFactory, "own", own_and_end)
+        async with serving(certificate=certificate) as daemon, raw_client(daemon.port) as client:
+            await client.gone()
+            await until(lambda: daemon.server.connections == 0)
 
 
 class TestFiles:

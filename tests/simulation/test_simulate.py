@@ -14,8 +14,8 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from growd_analysis.simulation import simulated_run
-from growd_analysis.simulation.summary import Summary
+from growd_simulation.recipes import simulated_run
+from growd_simulation.recipes.summary import Summary
 from support.program import GROWD
 from support.waiting import PATIENCE_S
 
@@ -162,6 +162,7 @@ async def test_ctrl_c_ends_a_run_with_the_summary_so_far(folder):
         ("scd30@2d", "KIND"),
         ("broken:scd30@2d", "absent"),
         ("absent:scd41@2d", "scd30"),
+        ("absent:mhz19@2d", "no mhz19; there is"),
         ("absent:scd30@later", "2d6h"),
         ("absent:scd30@1h+0s", "for"),
         ("drift:scd30@1h", "amount"),

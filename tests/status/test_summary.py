@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from growd.api.monitoring import MonitoringPages
+from growd.api.monitoring import add_monitoring
 from growd.status.model import (
     ComponentStatus,
     DeviceStatus,
@@ -117,7 +117,7 @@ def test_lost_points_are_a_failure_for_a_day_and_stay_in_the_table(ago: float, f
 async def rigged() -> AsyncIterator[tuple[Daemon, StatusNode]]:
     async with serving() as daemon:
         status = StatusNode(daemon.bus, [])
-        MonitoringPages(status).open(daemon.api, daemon.server)
+        add_monitoring(daemon.api, daemon.server, status)
         yield daemon, status
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -109,26 +109,32 @@ async def test_entries_wait_over_restarts_and_come_once(rig):
     assert [row["value"]["value"] for row in rows] == [0, 1, 2]
 
 
-async def killed(_):
-    raise asyncio.CancelledError
-
-
 @pytest.mark.parametrize("step", ["points", "whole"])
 async def test_an_entry_that_was_sent_before_a_kill_is_stored_once(rig, step):
     await rig.prepare()
     async with rig.silent() as journal:
         entry = await kept(journal, "tray 1", jpeg(), measurements={"plant_height": 1})
-        await journal.delivery._store_measurements(entry)
+        await journal.delivery._store(rig.names.points, [entry.measurements[0].document()])
         if step == "whole":
-            journal.delivery._forget = killed
-            with suppress(asyncio.CancelledError):
-                await journal.delivery._send(entry)
+            assert await journal.delivery._put_whole(entry)
     async with rig.opened() as journal:
         await delivered(journal)
     document = await rig.document(entry)
     assert document["_rev"].startswith("1-")
     assert [*document["_attachments"]] == ["photo-1.jpg"]
     assert rig.folders() == []
+
+
+async def test_a_document_without_all_photos_is_completed(rig):
+    """As after a change of another program."""
+    await rig.prepare()
+    async with rig.silent() as journal:
+        entry = await kept(journal, "tray 1", jpeg(), png())
+        await rig.couch.put(rig.names.events, entry.document())
+    async with rig.opened() as journal:
+        await delivered(journal)
+        assert await content(journal, entry, "photo-1.jpg") == COPIES["jpeg"]
+        assert await content(journal, entry, "photo-2.png") == COPIES["png"]
 
 
 async def test_an_entry_that_was_deleted_in_the_database_stays_deleted(rig):
@@ -173,6 +179,11 @@ class Refusing:
             raise self.error
         return await self.couch.put_whole(database, document, attachments)
 
+    async def put_attachment(self, database: str, name: str, revision: str, attachment: Any) -> Any:
+        if attachment.name == self.of:
+            raise self.error
+        return await self.couch.put_attachment(database, name, revision, attachment)
+
 
 async def test_a_refused_photo_is_reported_and_delays_nothing_else(rig, said):
     refusing = Refusing(rig, CouchRefusedError("413 too large", 413, "too_large", ""), "photo-2.png")
@@ -184,11 +195,11 @@ async def test_a_refused_photo_is_reported_and_delays_nothing_else(rig, said):
         (rejected,) = journal.rejected()
         assert rejected["point"]["_id"] == entry.id
         said(rejected["reason"])
-        assert await rig.document(entry) is None
+        assert set((await rig.document(entry))["_attachments"]) == {"photo-1.jpg", "photo-3.webp"}
         assert (await rig.document(after))["_rev"].startswith("1-")
         assert await content(journal, entry, "photo-2.png") == COPIES["png"]
         first = (await listed(journal, search="tray 1"))[0]
-        assert (first["refused"], first["waiting"]) == ("413 too large", True)
+        assert (first["refused"], first["waiting"]) == ("photo-2.png: 413 too large", True)
         journal.delivery._couch = rig.couch
         assert journal.delivery.retry() == 1
         await delivered(journal)
@@ -196,18 +207,24 @@ async def test_a_refused_photo_is_reported_and_delays_nothing_else(rig, said):
     assert rig.folders() == []
 
 
-async def test_an_entry_that_fails_again_and_again_stops_no_other(rig):
+async def test_an_entry_that_fails_again_and_again_goes_in_parts_and_stops_no_other(rig):
     """As with a database that breaks the connection at a photo that is too large for it."""
     failing = Refusing(rig, CouchUnavailableError("it closed the connection"), "photo-2.png")
     async with rig.opened() as journal:
         journal.delivery._couch = failing
-        entries = [await kept(journal, f"tray {number}", jpeg(), png()) for number in range(3)]
-        after = await kept(journal, "tray 4", jpeg())
+        entry = await kept(journal, "tray 1", jpeg(), png())
+        after = await kept(journal, "tray 2", jpeg())
+        await delivered(journal, left=1)
+        assert await rig.document(after)
         async with asyncio.timeout(PATIENCE_S):
-            while await rig.document(after) is None:
+            while (found := await rig.document(entry)) is None:
                 await rig.clock.advance(RETRIES.longest_s)
-        await delivered(journal, left=len(entries))
-        assert rig.folders() == sorted(entry.id for entry in entries)
+        assert found["value"] == "tray 1"
+        while "_attachments" not in ((found := await rig.document(entry)) or {}):
+            await rig.clock.advance(RETRIES.longest_s)
+        assert set(found["_attachments"]) == {"photo-1.jpg"}
+        assert "closed the connection" in str(journal.delivery.fault)
+        assert rig.folders() == [entry.id]
 
 
 async def test_a_refused_note_stays_with_the_reason(rig):

@@ -24,21 +24,22 @@ from growd.bus.params import Parameters
 from growd.bus.services import SUCCESS
 from growd.config import Http
 from growd.runtime.clock import RealClock
-from growd_analysis.reports.calls import ReportCalls
+from growd_analysis.runs.calls import RunCalls
 from growd_home.rosbridge_part import add_rosbridge
+from growd_web.api_document import ApiDocument
 from support.couch_client import Answer
 from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
-    from growd.runs.archive import RunArchive
     from growd.runtime.clock import Clock
     from growd.server.client_limits import Clients
     from growd.server.connections import ClientConnection
     from growd.server.tls import Certificate
     from growd.store.history.history import History
     from growd_analysis.reports.service import RunReports
+    from growd_analysis.runs.archive import RunArchive
     from support.journal import JournalRig
 
 CO2 = "environment_1/measured/air_carbon_dioxide"
@@ -224,11 +225,11 @@ async def serving(
         clients=clients,
         clock=clock,
         history=history,
-        runs=runs,
         journal=journal,
     )
-    if reports is not None:
-        api.offer(ReportCalls(partial(asyncio.sleep, 0, reports)).operations)
+    api.offer(ApiDocument(api).operations)
+    if runs is not None and history is not None:
+        api.offer(RunCalls(runs, history, partial(asyncio.sleep, 0, reports)).operations)
     add_rosbridge(api)
     server = FrontDoor(api, database, guard=OriginGuard(policy or Http(hosts=NAMES)))
     await server.open("127.0.0.1", port, certificate=certificate)

@@ -7,6 +7,7 @@ import json
 import random
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,10 +16,10 @@ from growd.api.front_door import FrontDoor
 from growd.api.operations import Api
 from growd.bus import Bus
 from growd.bus.params import Parameters
-from growd.config import Http
-from growd.proxy.csv_export import Exports
+from growd.config import Config, Http
 from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
+from growd_analysis.points.part import opened
 from support.daemon import NAMES, MemoryStore
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from growd.proxy.csv_export import Building
     from growd.proxy.gateway import DatabaseAnswer
+    from growd_analysis.points.csv_export import Building
     from support.raw_http import Peer
 
 POINTS = "points"  # the name of the database if the test plays it
@@ -53,7 +54,10 @@ EXTRAS = [{"b": [1.0, -0.0, "x\u2028\n"], "10": 1e21, "2": {}}, [], {}, [None]]
 
 
 class Noting(Gateway):
-    """A gateway that records which requests and pages it passed to the database."""
+    """A gateway that records which requests and pages it passed to the database.
+
+    `answered` is set when an answer was sent completely, or cut.
+    """
 
     def __init__(self, upstream: str, stall_limit: float) -> None:
         super().__init__(lambda: upstream, stall_limit=stall_limit)
@@ -62,26 +66,18 @@ class Noting(Gateway):
         self.answered = asyncio.Event()
 
     async def handle(self, request: web.BaseRequest, instead: str | None = None) -> web.StreamResponse:
+        try:
+            return await super().handle(request, instead)
+        finally:
+            self.answered.set()
+
+    async def _hand_on(self, request: web.BaseRequest, instead: str | None) -> web.StreamResponse:
         self.handed_on.append(request.raw_path)
-        return await super().handle(request, instead)
+        return await super()._hand_on(request, instead)
 
     async def ask(self, request: web.BaseRequest, target: str, **how: Any) -> DatabaseAnswer:
         self.pages.append(target)
         return await super().ask(request, target, **how)
-
-
-class NotingExports(Exports):
-    """Reports when an answer was sent completely, or cut."""
-
-    def __init__(self, gateway: Noting, database: str, building: Building | None) -> None:
-        super().__init__(gateway, [database], "svc", building)
-        self._noting = gateway
-
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        try:
-            return await super().handle(request)
-        finally:
-            self._noting.answered.set()
 
 
 @dataclass(frozen=True)
@@ -107,13 +103,15 @@ async def front_door(
     bus = Bus(RealClock(), Parameters(store=MemoryStore()))
     gateway = Noting(upstream, stall_limit)
     guard = OriginGuard(policy or Http(hosts=NAMES))
-    server = FrontDoor(
-        Api(bus, bus.node("http"), "/_svc"), NotingExports(gateway, database, building), guard=guard
-    )
+    names = SimpleNamespace(points=database, events="events")
+    stored = SimpleNamespace(is_embedded=building is None, index_build=building, names=names)
+    around: Any = SimpleNamespace(gateway=gateway, database=stored, present=Config)
+    server = FrontDoor(Api(bus, bus.node("http"), "/_svc"), gateway, guard=guard)
     await server.open("127.0.0.1", 0)
     assert server.address is not None
     try:
-        yield Door(server.address[1], gateway)
+        async with opened(around):
+            yield Door(server.address[1], gateway)
     finally:
         await server.close()
         await gateway.close()

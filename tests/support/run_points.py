@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from growd.runs.account import RunAccount
 from growd.store.exporting.source import ExportedPoint
+from growd_analysis.figures.account import RunAccount
 
 if TYPE_CHECKING:
-    from growd.runs.figures import RunFigures
+    from growd_analysis.figures.figures import RunFigures
 
 UTC = ZoneInfo("UTC")
 MIDNIGHT = 1_790_035_200.0  # 2026-09-22 00:00 UTC

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from growd.runs.archive import RunArchive
     from growd.store.exporting.source import PointSource
+    from growd_analysis.runs.archive import RunArchive
     from growd_analysis.runs.run_export import Counts
 
 
@@ -82,7 +82,7 @@ async def export_run(
     short = described["short_id"]
     async with aiohttp.ClientSession() as session, in_thread(_written(path, f"run-{short}")) as file:
         reader = reader_type(session, source)
-        export = RunExport(reader, source, described, kind, path.parent, lambda _: None)
+        export = RunExport(reader, described, kind, path.parent, lambda _: None)
         counts = await export.write(file)
     found = await asyncio.to_thread(ExportedRun.read, path)
     found.counts = counts

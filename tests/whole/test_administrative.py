@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from growd.config import Config, Light, Output, Sensor
-from growd.wiring.fault_services import FaultServices, fault_places
+from growd_simulation.fault_services import FaultServices, fault_places
 from support.rig import rigged
 
 if TYPE_CHECKING:

@@ -37,10 +37,10 @@ from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
 from growd.store.point_log import LOG_BYTES, LOG_NAME, PointLog
 from growd.wiring.app import App, Running
-from growd.wiring.fault_services import MOST_FAULTS
 from growd_cli.main import main
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import SimulatedHardware
+from growd_simulation.fault_services import MOST_FAULTS
 from support.program import PATIENCE_S, failed, heeding_hangups, home_on
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def machines(monkeypatch: pytest.MonkeyPatch) -> list[SimulatedHardware]:
         opened.append(SimulatedHardware(*arguments, **options))
         return opened[-1]
 
-    monkeypatch.setattr("growd.wiring.simulator.SimulatedHardware", open_one)
+    monkeypatch.setattr("growd_simulation.simulated_hardware.SimulatedHardware", open_one)
     return opened
 
 

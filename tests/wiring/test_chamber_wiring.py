@@ -12,8 +12,8 @@ from growd.runtime.clock import RealClock
 from growd.status.status_node import StatusNode
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics
-from growd.wiring.simulator import simulated_hardware
 from growd_hwsim.faults import Fault
+from growd_simulation.simulated_hardware import simulated_hardware
 from support.clock import ManualClock
 from support.machine import SleepingTime, simulated
 from support.memory import ShortMemory

@@ -13,13 +13,13 @@ from growd.config import Config, Output, Sensor, Simulator
 from growd.device_kinds import NOT_OF_DRIVERS, SENSOR_KINDS, with_article
 from growd.output_roles import ROLES
 from growd.variables import FAN, VALVE, VARIABLES
-from growd.wiring.fault_services import FaultServices, fault_places
 from growd.wiring.sensors import SensorDevice, open_sensor
-from growd.wiring.simulator import simulated_hardware
 from growd_drivers.errors import NotReadyError
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.fault_kinds import WITH_AMOUNT
 from growd_hwsim.faults import Fault
+from growd_simulation.fault_services import FaultServices, fault_places
+from growd_simulation.simulated_hardware import simulated_hardware
 from support.clock import ManualClock
 from support.machine import SleepingTime
 

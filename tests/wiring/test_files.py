@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import ssl
 from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.config import ConfigError, Replication
+from growd.config import ConfigError
 from growd.host.data_folder import StartError, own_folder, running_in
-from growd.wiring.files import read_credentials, read_trust
+from growd.wiring.files import read_credentials
 from support.full_disk import full_disk
 
 if TYPE_CHECKING:
@@ -89,18 +88,3 @@ def test_credentials_that_others_can_read_or_change_are_refused(tmp_path: Path, 
     with pytest.raises(ConfigError, match=words) as caught:
         read_credentials(str(file), "replication", is_secret=True)
     assert "secret" not in str(caught.value)
-
-
-def test_servers_are_verified_with_the_ca_file_or_the_certificates_of_the_machine():
-    assert read_trust(Replication(url="http://far")).ca_file == ""
-    trust = read_trust(Replication(url="https://far"))
-    assert trust.ca_file == ssl.get_default_verify_paths().cafile
-
-
-@pytest.mark.parametrize(("text", "reason"), [(None, "can't be read"), ("x", "holds no certificate")])
-def test_unreadable_certificates_are_reported(tmp_path: Path, text: str | None, reason: str):
-    file = tmp_path / "ca.pem"
-    if text is not None:
-        file.write_text(text)
-    with pytest.raises(ConfigError, match=rf"\[replication\] ca_file: {file} {reason}"):
-        read_trust(Replication(url="https://far", ca_file=str(file)))

@@ -23,7 +23,7 @@ from growd.wiring.pumps import pumps_of
 from support.clock import ManualClock
 from support.machine import SleepingTime, simulated
 from support.memory import ShortMemory
-from support.rig import rigged
+from support.rig import commissioning, rigged
 
 CONTROLLERS = "environment_1/controllers"
 HEATER = Output(name="heater", drives=("air_temperature",), pin=5, minimum_on_s=20.0)
@@ -33,7 +33,14 @@ EXHAUST = Output(name="exhaust", variable="air_flush_on", drives=("air_humidity"
 async def control_of(config):
     bus = Bus(ManualClock())
     declare_topics(config, bus)
-    chambers = AllChambers(config, bus, simulated(SleepingTime()), memory=ShortMemory(), report=print)
+    chambers = AllChambers(
+        config,
+        bus,
+        simulated(SleepingTime()),
+        memory=ShortMemory(),
+        report=print,
+        experiments=commissioning(),
+    )
     parts = [part.node.name for part in chambers.by_environment["environment_1"].components()]
     await chambers.workers.close(1.0)
     return bus, parts

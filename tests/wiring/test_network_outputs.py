@@ -16,10 +16,10 @@ from growd.bus.messages import Quality
 from growd.config import Config, Light, Output, Sensor, Simulator
 from growd.config.mqtt import Mqtt
 from growd.runtime.clock import RealClock
-from growd.wiring.fault_services import fault_places
 from growd.wiring.mqtt import mqtt_link
 from growd.wiring.rest import keep_run, make_safe
 from growd_hwsim.faults import Fault
+from growd_simulation.fault_services import fault_places
 from support.broker import broker
 from support.rig import rigged
 from support.switches import served

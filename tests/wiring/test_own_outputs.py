@@ -13,14 +13,15 @@ import pytest
 from growd import own_kinds
 from growd.config import ConfigError, chambers_of, load
 from growd.config.outputs import OwnOutput
-from growd.wiring.driver_trials import output_subject_of
-from growd.wiring.fault_services import fault_places
 from growd.wiring.outputs import place_of_output
 from growd.wiring.rest import Outcome, make_others_safe
 from growd_hwsim.driver_trials import results_until_hung
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import WiredChip, Wiring
 from growd_hwsim.output_trials import trials_of_output
+from growd_simulation.driver_trials import output_subject_of
+from growd_simulation.fault_services import fault_places
+from growd_simulation.simulated_hardware import chip_fault
 from support.machine import SleepingTime, simulated
 from support.own_packages import importable, written
 from support.relay_board import SOURCE
@@ -225,7 +226,7 @@ def test_an_output_is_described_and_can_have_faults_where_it_is(board, tmp_path)
     config, _ = loaded(tmp_path, "address = 0x21\n")
     assert place_of_output(config.output[0]) == "PCF8574 at 0x21 on I2C bus 1"
     chambers = chambers_of(config)
-    assert own_kinds.chip_fault(own_kinds.output_kind("relay_board"), "relay_board") == ""
+    assert chip_fault(own_kinds.output_kind("relay_board"), "relay_board") == ""
     places = fault_places(config)
     for place in ("relay_board", "i2c-1:0x21"):
         assert places[place] == [f"{chambers[0].environment}/heating"]
@@ -242,7 +243,7 @@ def test_a_driver_that_hangs_fails_its_trial_and_ends_the_others(board):
     module = importlib.import_module("growd_board")
     module.held = threading.Event()
     own_kinds.output_kind("relay_board")
-    assert own_kinds.chip_fault(own_kinds.output_kind("relay_board"), "relay_board") == ""
+    assert chip_fault(own_kinds.output_kind("relay_board"), "relay_board") == ""
     subject = output_subject_of("relay_board")
     opens, hangs = results_until_hung(trials_of_output(subject), subject, 1.0)
     assert opens.failure == ""
@@ -267,7 +268,7 @@ def test_an_output_opens_what_growd_gives_it(opens, board):
 def failures() -> dict[str, str]:
     kind = own_kinds.output_kind("relay_board")
     assert kind is not None
-    assert own_kinds.chip_fault(kind, "relay_board") == ""
+    assert chip_fault(kind, "relay_board") == ""
     subject = output_subject_of("relay_board")
     rows = [trial.result(subject) for trial in trials_of_output(subject)]
     assert len(rows) > 10

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
-from aiohttp import hdrs, web
+from aiohttp import StreamReader, hdrs, web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from growd.access.origins import OriginGuard
 from growd.config import Http
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from growd.api.operations import Api
     from growd.server.client_request import ClientRequest, RequestHandler
     from growd.server.tls import Certificate
+
+BODILESS: Final = READING  # methods of which no operation of the API takes a body
 
 
 class FrontDoor:
@@ -96,6 +101,8 @@ class FrontDoor:
                 headers = {hdrs.LOCATION: f"{self._api.root[1:]}/", hdrs.VARY: hdrs.ACCEPT}
                 return web.Response(status=302, headers=headers)
             return await self._database.handle(request)
+        if request.method in BODILESS and not request.content.is_eof():
+            return await self._answer_without_body(request, path, query)
         return await self._api.handle(request, path, query)
 
     def _check(self, request: ClientRequest, *, is_api: bool, counts: bool) -> web.Response | None:
@@ -109,3 +116,20 @@ class FrontDoor:
             return self.guard.admit(request, is_api=is_api)
         except ApiError as error:
             return error.response_to(request)
+
+    async def _answer_without_body(self, request: ClientRequest, path: str, query: str) -> web.StreamResponse:
+        """Have the API answer, and drop the body, which no operation of this method takes."""
+        dropping = asyncio.create_task(_drop(request.content), name=f"drop body {path}")
+        try:
+            return await self._api.handle(request, path, query)
+        finally:
+            dropping.cancel()
+            await asyncio.wait([dropping])
+
+
+async def _drop(body: StreamReader) -> None:
+    """Read an unwanted body, so that it is not held while its request is answered, as on a stream."""
+    # aiohttp's errors for a malformed or unfinished body
+    with suppress(web.RequestPayloadError, HttpProcessingError, ConnectionError, RuntimeError):
+        while await body.readany():
+            pass

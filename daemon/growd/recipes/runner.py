@@ -102,9 +102,13 @@ class RecipeRunner:
             bus, environment, self, self._report_by_hand, set_points, reach=library.reach
         )
         RecipeServices(self, environment, library, bus.clock, zone, why_held=why_held)
-        library.serve(self.node, environment, bus.clock, lambda: self._active or self._orders.waiting)
         self._watch = DocumentWatch(library, bus.clock, environment, self._present)
         self.node.describe("recipe", self._watch.described, prepare=self._watch.look_up)
+
+    @property
+    def active(self) -> ActiveRun | WaitingStart | None:
+        """The recipe that runs or waits, None without one."""
+        return self._active or self._orders.waiting
 
     async def run(self) -> None:
         """Resume the saved run, then publish set points until cancelled."""

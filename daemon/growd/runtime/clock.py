@@ -1,4 +1,4 @@
-"""The clock of the daemon; `growd.runtime.simulated_clock` has that of the simulator.
+"""The clock of the daemon; `growd_simulation.simulated_clock` has that of the simulator.
 
 Wall time is for time stamps only. Intervals use monotonic time, so that a step of the wall clock (NTP after
 boot, no battery-backed clock) does not affect them.

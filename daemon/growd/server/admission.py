@@ -1,4 +1,4 @@
-"""How many connections there may be."""
+"""How many connections there may be, and how much all unfinished request heads may hold."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from growd.server.client_limits import Clients
     from growd.server.connections import ClientConnection
 
+MAX_HEADS: Final = 8 * 1024 * 1024  # bytes of all unfinished heads
 LINGERING: Final = 64  # refused connections that may take a moment to read the refusal
 OTHER_FILES: Final = 256  # files that the daemon has open besides its connections
 _log = logging.getLogger(__name__)
@@ -32,6 +33,8 @@ class Admission:
         self.most = _room_for(connections)
         self.clients = clients
         self.connections: set[ClientConnection] = set()
+        self.heads = 0  # bytes of unfinished heads
+        self._heads: dict[ClientConnection, int] = {}
         self._idle: OrderedDict[ClientConnection, None] = OrderedDict()  # longest idle first
         self._by_client: dict[str, OrderedDict[ClientConnection, None]] = {}  # longest idle first
         self._lingering: set[ClientConnection] = set()
@@ -61,6 +64,7 @@ class Admission:
         """The connection is closed."""
         self._count_out(connection)
         self._lingering.discard(connection)
+        self.hold(connection, 0)
         if self._is_full and len(self.connections) < self.most * 0.9:
             _log.info("accepting new connections again")
             self._is_full = False
@@ -75,6 +79,16 @@ class Admission:
     def mark_busy(self, connection: ClientConnection) -> None:
         """Its request is being answered."""
         self._idle.pop(connection, None)
+
+    def hold(self, connection: ClientConnection, size: int) -> None:
+        """Count the bytes of an unfinished head. Beyond `MAX_HEADS` the largest is refused."""
+        self.heads += size - self._heads.pop(connection, 0)
+        if size:
+            self._heads[connection] = size
+        if self.heads > MAX_HEADS:
+            max(self._heads, key=self._heads.__getitem__).refuse_head(
+                503, "too_many_headers", "too many clients send their headers slowly"
+            )
 
     def may_linger(self, connection: ClientConnection) -> bool:
         """Whether a refused connection may stay open for a moment; only a few may."""

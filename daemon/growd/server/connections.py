@@ -1,7 +1,7 @@
 """Client connections: a wrapper around aiohttp's protocol that bounds their number and their request heads.
 
 aiohttp limits lines, single headers, the number of requests sent ahead, and idle time. This limits the time
-and size of a whole head, the bytes sent ahead, and the number of connections.
+and size of a whole head, and the bytes sent ahead. TLS handshakes count as connections.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from aiohttp import StreamReader
 
     from growd.server.client_limits import Clients
+    from growd.server.tls import Certificate
 
 METHODS: Final = "GET, HEAD, POST, PUT, DELETE, COPY, OPTIONS"  # of the API and the database
 MAX_HEAD: Final = 128 * 1024  # bytes of a request's line and headers together
 AHEAD: Final = 16 * 1024  # bytes behind the request that is being answered, before no more are read
 MAX_RAW_TARGET: Final = 8 * 1024  # bytes of a request line with raw UTF-8; encoding more would take too long
+HANDSHAKE_S: Final = 10.0  # the longest TLS handshake
 LINGER_S: Final = 1.0  # how long a refused client may take to read the refusal
 # A client that vanished is noticed after 60 + 4 * 15 seconds, and one that takes no byte after 120
 # (tcp(7); TCP_USER_TIMEOUT is in milliseconds).
@@ -44,7 +46,10 @@ KEEP_ALIVE: Final = (
     (socket.TCP_KEEPCNT, 4),
     (socket.TCP_USER_TIMEOUT, 120_000),
 )
-BUFFER: Final = 64 * 1024  # bytes that may wait in the transport; over TLS asyncio has 512 KiB
+TLS_BUFFERS: Final = (
+    16 * 1024,
+    64 * 1024,
+)  # bytes that may wait, encrypted and not yet
 AIOHTTP_OPTIONS: Final = {
     "access_log": None,
     "auto_decompress": False,  # compressed bodies pass untouched
@@ -73,13 +78,14 @@ class ConnectionLimits:
 
 
 class ConnectionFactory:
-    """Makes the protocol of each new connection."""
+    """Makes the protocol of each new connection, over TLS with a `certificate`."""
 
     def __init__(
         self,
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         limits: ConnectionLimits,
         clients: Clients,
+        certificate: Certificate | None = None,
     ) -> None:
         # a client that goes away cancels its handler: its stream, or its request to the database, ends
         self.http = web.Server(
@@ -89,9 +95,10 @@ class ConnectionFactory:
         )
         self.admission = Admission(limits.connections, clients)
         self.limits = limits
+        self.certificate = certificate
         self.is_leaving = False
-        """Whether it refuses connections: asyncio may report one after the listening socket is closed."""
         self.refused: set[ClientConnection] = set()  # aiohttp does not know them any more
+        self._handshakes: set[asyncio.Task[None]] = set()
 
     def __call__(self) -> ClientConnection:
         return ClientConnection(self)
@@ -101,11 +108,28 @@ class ConnectionFactory:
         options: dict[str, Any] = {**AIOHTTP_OPTIONS, "keepalive_timeout": self.limits.keep_alive_s}
         return _HttpProtocol(connection, self.http, loop=asyncio.get_running_loop(), **options)
 
+    def own(self, handshake: asyncio.Task[None]) -> None:
+        """Keep a handshake until it is over or `leave` ends it."""
+        self._handshakes.add(handshake)
+        handshake.add_done_callback(self._handshakes.discard)
+
     async def abort_refused(self) -> None:
         """End the refused connections that are still open."""
         for connection in [*self.refused]:
             connection.abort()
         await asyncio.sleep(0)  # asyncio closes the sockets in the next turn
+
+    async def leave(self) -> None:
+        """Refuse new connections and end handshakes.
+
+        asyncio may report a connection after the listening socket is closed.
+        """
+        self.is_leaving = True
+        handshakes = [*self._handshakes]
+        for handshake in handshakes:
+            handshake.cancel()
+        if handshakes:
+            await asyncio.wait(handshakes)
 
 
 class ClientConnection(asyncio.Protocol):
@@ -119,12 +143,14 @@ class ClientConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._http: web.RequestHandler | None = None
         self._timer: asyncio.TimerHandle | None = None  # of a head, or of a refused client
+        self._early = b""  # bytes that came with the end of the TLS handshake
         self._head_size = 0  # bytes of an unfinished head
         self._head_end = b""  # its last bytes
         self._body: StreamReader | None = None  # of the request that is being answered
         self._ahead = 0  # bytes that came behind it
         self._is_paused = False  # because of them
         self._is_waiting = True  # for a request
+        self._is_refused = False
         self._served = 0  # requests since bytes came last
 
     @property
@@ -161,6 +187,10 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def refuse_head(self, status: int, code: str, sentence: str) -> None:
+        """Refuse a request whose head is not complete."""
+        self._refuse(ApiError(status, code, sentence))
+
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -172,20 +202,23 @@ class ClientConnection(asyncio.Protocol):
         for option, value in KEEP_ALIVE:
             connection.setsockopt(socket.IPPROTO_TCP, option, value)
         self.client = self._admission.clients.connected(transport)
-        self._transport.set_write_buffer_limits(high=BUFFER)
         refusal = self._admission.admit(self)
-        if refusal is None:
-            self._http = self._factory.make_http(self)
-            self._http.connection_made(self._transport)
-            self._start_timer()
-        elif self._admission.may_linger(self):
-            self._refuse(refusal)
+        if refusal is not None:
+            self._turn_away(refusal)
+        elif self._factory.certificate is None:
+            self._begin_http(self._transport)
         else:
-            self._transport.abort()
+            self._transport.pause_reading()  # what comes is for TLS
+            handshake = self._loop.create_task(self._agree(self._factory.certificate), name="TLS handshake")
+            handshake.add_done_callback(self._handshake_is_over)
+            self._factory.own(handshake)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            return
         if self._http is None:
-            return  # it was refused
+            self._early += data
+            return
         if self._is_waiting:
             data = self._take_head(data)
         is_ahead = self._body is not None and self._body.is_eof()
@@ -215,7 +248,48 @@ class ClientConnection(asyncio.Protocol):
         if self._http is not None:
             self._http.connection_lost(exc)
 
+    # TLS
+
+    async def _agree(self, certificate: Certificate) -> None:
+        """Begin TLS. asyncio could do that itself, but reports a connection only after its handshake."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        try:
+            over_tls = await self._loop.start_tls(
+                transport,
+                self,
+                certificate.context,
+                server_side=True,
+                ssl_handshake_timeout=HANDSHAKE_S,
+                ssl_shutdown_timeout=LINGER_S,
+            )
+        except OSError as error:  # ssl's errors, a lost connection and a timeout
+            _log.debug("%s does not speak TLS: %s", transport.get_extra_info("peername"), error)
+            return
+        if over_tls is None or over_tls.is_closing() or self._transport is None:
+            return
+        encrypted, plain = TLS_BUFFERS
+        transport.set_write_buffer_limits(high=encrypted)
+        over_tls.set_write_buffer_limits(high=plain)
+        self._transport = over_tls
+        self._begin_http(over_tls)
+        early, self._early = self._early, b""
+        self.data_received(early)
+
+    def _handshake_is_over(self, handshake: asyncio.Task[None]) -> None:
+        if self._http is not None or self._is_refused:
+            return
+        self._admission.forget(self)  # asyncio does not report its end
+        if handshake.cancelled() and self._transport is not None:
+            self._transport.abort()
+
     # heads
+
+    def _begin_http(self, transport: asyncio.Transport) -> None:
+        self._http = self._factory.make_http(self)
+        self._http.connection_made(transport)
+        self._start_timer()
 
     def _take_head(self, data: bytes) -> bytes:
         """Count bytes of a head. Returns those to pass on, none if the head was refused."""
@@ -230,8 +304,7 @@ class ClientConnection(asyncio.Protocol):
         end = (self._head_end + data).find(_BLANK_LINE)
         self._head_size += len(data) if end < 0 else end - known
         if self._head_size > MAX_HEAD:
-            sentence = f"the headers are longer than {MAX_HEAD} bytes"
-            self._refuse(ApiError(431, "header_too_large", sentence))
+            self.refuse_head(431, "header_too_large", f"the headers are longer than {MAX_HEAD} bytes")
             return b""
         if end >= 0:
             self._finish_head()
@@ -239,7 +312,8 @@ class ClientConnection(asyncio.Protocol):
         self._head_end = (self._head_end + data)[-len(_BLANK_LINE) + 1 :]
         if self._timer is None:
             self._start_timer()
-        return lead + data
+        self._admission.hold(self, self._head_size)
+        return b"" if self._is_refused else lead + data
 
     def _count_ahead(self, size: int) -> None:
         """Stop reading when too much waits behind a request, unless aiohttp has stopped already."""
@@ -259,7 +333,9 @@ class ClientConnection(asyncio.Protocol):
     def _finish_head(self) -> None:
         self._is_waiting = False
         self._stop_timer()
-        self._head_size, self._head_end = 0, b""
+        if self._head_size:
+            self._head_size, self._head_end = 0, b""
+            self._admission.hold(self, 0)
         self._admission.mark_busy(self)
 
     def _start_timer(self) -> None:
@@ -274,10 +350,19 @@ class ClientConnection(asyncio.Protocol):
         if not self._head_size:
             self.close()  # nothing was sent
             return
-        sentence = f"the headers did not arrive within {self._factory.limits.header_timeout_s:g} s"
-        self._refuse(ApiError(408, "header_timeout", sentence))
+        seconds = self._factory.limits.header_timeout_s
+        self.refuse_head(408, "header_timeout", f"the headers did not arrive within {seconds:g} s")
 
     # refusals
+
+    def _turn_away(self, refusal: ApiError) -> None:
+        """Refuse a new connection. Before TLS there is no way to tell why."""
+        is_plain = self._factory.certificate is None
+        if is_plain and self._admission.may_linger(self):
+            self._refuse(refusal)
+        elif self._transport is not None:
+            self._is_refused = True
+            self._transport.abort()
 
     def _refuse(self, error: ApiError) -> None:
         """Answer and close.
@@ -285,7 +370,10 @@ class ClientConnection(asyncio.Protocol):
         The client's further bytes are read for a moment: closing with unread bytes resets the connection,
         which may destroy the answer (RFC 9112, section 9.6).
         """
+        self._is_refused = True
         self._stop_timer()
+        self._head_size = 0
+        self._admission.hold(self, 0)
         self._end_http()
         transport = self._transport
         if transport is None or transport.is_closing():

@@ -8,7 +8,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from growd.server.connections import LINGER_S, ConnectionFactory, ConnectionLimits, connection_of
+from growd.server.connections import ConnectionFactory, ConnectionLimits, connection_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     Handle = Callable[[ClientRequest], Awaitable[web.StreamResponse]]
 
-HANDSHAKE_S: Final = 10.0  # the longest TLS handshake
 CLOSE_S: Final = 0.2  # how long open requests may go on when the daemon stops
 # Waiting clients queue in the kernel and are accepted a few at a time, so that others are served meanwhile.
 QUEUED: Final = 512
@@ -65,7 +64,7 @@ class Listener:
 
         `passed` are sockets of that address which a service manager has opened.
         """
-        factory = ConnectionFactory(self._handle, self._limits, self._clients)
+        factory = ConnectionFactory(self._handle, self._limits, self._clients, certificate)
         loop = self._loop = asyncio.get_running_loop()
         try:
             await _check_passed(passed, host, port)
@@ -73,8 +72,7 @@ class Listener:
                 {"host": host, "port": port}
             ]
             # asyncio accepts as many at once as may be queued, and starts a task for each
-            options = {**_tls(certificate), "backlog": AT_ONCE}
-            self._listening = [await loop.create_server(factory, **each, **options) for each in wanted]
+            self._listening = [await loop.create_server(factory, **each, backlog=AT_ONCE) for each in wanted]
         except OSError as error:
             raise AddressError(error.errno, _why(error, host, port)) from None
         self._factory = factory
@@ -92,7 +90,7 @@ class Listener:
             return
         for server in listening:
             server.close()
-        factory.is_leaving = True
+        await factory.leave()
         factory.http.pre_shutdown()  # no further request on open connections
         await self._end_handlers()
         await factory.http.shutdown(CLOSE_S)
@@ -130,14 +128,6 @@ class Listener:
         """
         async with self._turn:
             await asyncio.sleep(0)
-
-
-def _tls(certificate: Certificate | None) -> dict[str, Any]:
-    """What asyncio needs for TLS: nothing without a certificate."""
-    if certificate is None:
-        return {}
-    limits = {"ssl_handshake_timeout": HANDSHAKE_S, "ssl_shutdown_timeout": LINGER_S}
-    return {"ssl": certificate.context, **limits}
 
 
 async def refuse_taken(host: str, port: int) -> None:

@@ -62,16 +62,12 @@ class Certificate:
             raise CertificateError("the certificate has not been read")
         return self._pair.context
 
-    def _take_newest(self, handshake: ssl.SSLObject, _name: str | None, _first: ssl.SSLContext) -> None:
-        handshake.context = self.context
-
     async def open(self) -> None:
         """Read it for the first time. Raises `CertificateError`; an expired one is only warned of."""
         names = self._section.certificate, self._section.key
         self._files = await asyncio.to_thread(lambda: (secret_path(names[0]), secret_path(names[1])))
         self._seen = await asyncio.to_thread(_state, self._files)
         self._pair = await asyncio.to_thread(read_pair, *self._files)
-        self._pair.context.sni_callback = self._take_newest  # sockets keep the first context
         self._warn_of_dates(self._pair)
 
     async def run(self) -> None:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from growd.runtime.supervisor import TaskFault
 from growd.store.attachments import Attachment
 from growd.store.couch_answers import is_stored, is_transient, reason_of
-from growd.store.errors import CouchRefusedError, CouchUnavailableError, LocalStoreError, StoreError
+from growd.store.errors import (
+    CouchError,
+    CouchRefusedError,
+    CouchUnavailableError,
+    LocalStoreError,
+    StoreError,
+)
 from growd.store.work import DatabaseWork
 
 if TYPE_CHECKING:
@@ -20,25 +26,26 @@ if TYPE_CHECKING:
     from growd.runtime.clock import Clock
     from growd.runtime.worker import Worker
     from growd.store.bootstrap import Databases
-    from growd.store.couch import Couch
+    from growd.store.couch import Couch, Document
     from growd.store.entries.entry import JournalEntry, Photo
     from growd.store.entries.entry_folder import EntryFolder
 
 _PIECE: Final = 64 * 1024
+_ATTEMPTS: Final = 3  # failures of an entry while the database answers, before its parts are sent apart
 _MOST_FAILURES: Final = 3  # of entries, one after the other, before the rest waits
 _NOT_ABOUT_CONTENT: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND})
 _log = logging.getLogger(__name__)
 
 
 class Refusal(NamedTuple):
-    """Why the database refused an entry, and when, in UNIX seconds."""
+    """Why the database refused an entry or a part of it, and when, in UNIX seconds."""
 
     reason: str
     at: float
 
 
 class _RefusedError(StoreError):
-    """The database refused a document for its content."""
+    """The database refused a document or a photo for its content."""
 
 
 class EntryDelivery:
@@ -49,8 +56,9 @@ class EntryDelivery:
     after a crash is stored once. An entry is deleted here when the database has all of it, or when somebody
     has deleted its document there.
 
-    An entry that the database refuses stays here with the reason, in `refused`, until `retry` or the next
-    start. It stops no other entry, and neither does one that fails while the database answers otherwise.
+    If the database refuses the whole, or fails again and again while it answers otherwise, the note goes
+    alone, and then one photo after the other. What is refused in the end stays here with the reason, in
+    `refused`, until `retry` or the next start, and stops no other entry.
     """
 
     def __init__(
@@ -78,6 +86,7 @@ class EntryDelivery:
         self._prepare = prepare
         self._is_prepared = False
         self._failures: Counter[str] = Counter()  # by entry
+        self._apart: set[str] = set()  # entries whose parts are sent one by one
         self.work = DatabaseWork(clock, self._send_all, self.fault)
 
     def add(self, *entries: JournalEntry) -> None:
@@ -110,9 +119,7 @@ class EntryDelivery:
             except StoreError as error:
                 failure = error
                 in_a_row += 1
-                self._failures[entry.id] += 1
-                if isinstance(error, CouchRefusedError) and error.status == HTTPStatus.NOT_FOUND:
-                    self._is_prepared = False  # the database is gone: make it again
+                await self._count_failure(entry, error)
                 if in_a_row == _MOST_FAILURES:
                     break
             else:
@@ -121,38 +128,91 @@ class EntryDelivery:
         if failure is not None:
             raise failure
 
+    async def _count_failure(self, entry: JournalEntry, error: StoreError) -> None:
+        """Suspect the entry if the database answers otherwise."""
+        if isinstance(error, CouchRefusedError) and error.status == HTTPStatus.NOT_FOUND:
+            self._is_prepared = False  # the database is gone: make it again
+        try:
+            await self._couch.server()
+        except CouchError:
+            return
+        self._failures[entry.id] += 1
+        if self._failures[entry.id] >= _ATTEMPTS:
+            self._apart.add(entry.id)
+
     async def _send(self, entry: JournalEntry) -> None:
         if entry.measurements:
-            await self._store_measurements(entry)
-        if not await self._is_known(entry):
-            photos = [
-                Attachment(photo.name, photo.type, photo.size, partial(self.pieces, entry, photo))
-                for photo in entry.photos
-            ]
-            try:
-                await self._couch.put_whole(self._names.events, entry.document(), photos)
-            except CouchRefusedError as error:
-                if error.status in _NOT_ABOUT_CONTENT:
-                    raise
-                raise _RefusedError(str(error)) from error
+            await self._store(self._names.points, [point.document() for point in entry.measurements])
+        present = await self._present(entry)
+        if present is None and entry.id not in self._apart:
+            if await self._put_whole(entry):
+                await self._forget(entry)
+                return
+            present = await self._present(entry)
+        if present is None:
+            await self._store(self._names.events, [entry.document()])
+            present = await self._present(entry)
+        if present and "_deleted" not in present:
+            await self._complete(entry, present)
         await self._forget(entry)
 
-    async def _store_measurements(self, entry: JournalEntry) -> None:
-        """Raises `_RefusedError` if the database refuses one of them."""
-        documents = [point.document() for point in entry.measurements]
-        outcomes = await self._couch.bulk_docs(self._names.points, documents)
+    async def _put_whole(self, entry: JournalEntry) -> bool:
+        """Whether the database stored the note with its photos."""
+        attachments = [self._attachment(entry, photo) for photo in entry.photos]
+        try:
+            put = self._couch.put_whole(self._names.events, entry.document(), attachments)
+            revision = await put
+        except CouchRefusedError as error:
+            if error.status in _NOT_ABOUT_CONTENT:
+                raise
+            self._apart.add(entry.id)
+            return False
+        return revision is not None
+
+    async def _store(self, database: str, documents: list[Document]) -> None:
+        """Store documents; `_RefusedError` if the database refuses one of them."""
+        outcomes = await self._couch.bulk_docs(database, documents)
         for document in documents:
             outcome = outcomes[document["_id"]]
             if is_stored(outcome):
                 continue
             if is_transient(outcome):
                 raise CouchUnavailableError(f"the database could not store {document['_id']}")
-            raise _RefusedError(f"{document['variable']}: {reason_of(outcome)}")
+            what = f"{document['variable']}: " if database == self._names.points else ""
+            raise _RefusedError(f"{what}{reason_of(outcome)}")
 
-    async def _is_known(self, entry: JournalEntry) -> bool:
-        """Whether the database has, or had, the note, as after a crash."""
-        rows = await self._couch.all_docs(self._names.events, keys=[entry.id])
-        return bool(rows) and "value" in rows[0]
+    async def _complete(self, entry: JournalEntry, present: Document) -> None:
+        """Attach the photos that the stored note lacks. `_RefusedError` names those that are refused."""
+        stored = present.get("_attachments", {})
+        revision, refusals = present["_rev"], []
+        for photo in entry.photos:
+            if photo.name in stored and stored[photo.name].get("length") == photo.size:
+                continue
+            attachment = self._attachment(entry, photo)
+            try:
+                put = await self._couch.put_attachment(self._names.events, entry.id, revision, attachment)
+            except CouchRefusedError as error:
+                if error.status in _NOT_ABOUT_CONTENT:
+                    raise
+                refusals.append(f"{photo.name}: {error}")
+                continue
+            if put is None:
+                raise CouchUnavailableError(f"another client has just changed {entry.id}")
+            revision = put
+        if refusals:
+            raise _RefusedError("; ".join(refusals))
+
+    async def _present(self, entry: JournalEntry) -> Document | None:
+        """The stored note, one with `_deleted` if it was deleted, None if there is none."""
+        rows = await self._couch.all_docs(self._names.events, keys=[entry.id], include_docs=True)
+        value = rows[0].get("value") if rows else None
+        if not isinstance(value, dict):
+            return None
+        document: Document | None = rows[0].get("doc")
+        return {"_deleted": True} if value.get("deleted") or document is None else document
+
+    def _attachment(self, entry: JournalEntry, photo: Photo) -> Attachment:
+        return Attachment(photo.name, photo.type, photo.size, partial(self.pieces, entry, photo))
 
     async def pieces(self, entry: JournalEntry, photo: Photo) -> AsyncGenerator[bytes]:
         """The content of a photo that waits. Raises `LocalStoreError`."""
@@ -176,6 +236,7 @@ class EntryDelivery:
         self.waiting.pop(entry.id, None)
         self.waiting_bytes -= sum(photo.size for photo in entry.photos)
         self._failures.pop(entry.id, None)
+        self._apart.discard(entry.id)
 
     def _refuse(self, entry: JournalEntry, reason: str) -> None:
         _log.warning("the database refused the journal entry %s: %s", entry.id, reason)
