@@ -36,8 +36,9 @@ from growd.variables import (
 )
 from growd.wiring.chambers_node import declare_topics
 from growd.wiring.interlocks import interlocks_of
-from growd.wiring.loops import autotuner, can_tune, loop_controller, output_controller
+from growd.wiring.loops import can_tune, loop_controller, output_controller
 from growd.wiring.pumps import pumps_of
+from growd_commissioning.autotune import autotuner
 from growd_hwsim.chamber import SimulatedChamber
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from growd.runtime.event_loop import run_on_loop
 from growd.variables import ACIDITY, CONDUCTIVITY, FAN, HUMIDITY, TEMPERATURE
 from growd_hwsim.parameters import ChamberParameters
 from growd_hwsim.tank import TankParameters
+from growd_simulation.simulated_clock import SimulatedLoop
 
 if TYPE_CHECKING:
     from closed_loop import Part
@@ -107,13 +108,13 @@ def scene_rows(rounds: int, seconds: float) -> list[Row]:
         length = min(scene.hours * 3600.0, scene.hours * seconds)
         ours = _worst(
             [
-                run_on_loop(_ran(scene, seed, length, plain=False), simulates=True)
+                run_on_loop(_ran(scene, seed, length, plain=False), SimulatedLoop)
                 for seed in range(1, rounds + 1)
             ]
         )
         theirs = _worst(
             [
-                run_on_loop(_ran(scene, seed, length, plain=True), simulates=True)
+                run_on_loop(_ran(scene, seed, length, plain=True), SimulatedLoop)
                 for seed in range(1, rounds + 1)
             ]
         )

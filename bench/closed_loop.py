@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.control.actuation import SwitchActuator
-from growd.control.autotune import Autotuner, TunedOutput
 from growd.control.controllers import LightController
 from growd.control.filters import Filter
 from growd.control.lamp import DEFAULT_MIX, LightActuator
 from growd.control.loop import LoopController, usual_settings
 from growd.control.output_control import Demand, OutputController
 from growd.control.topics import declare_environment
-from growd.runtime.simulated_clock import SimulatedClock, moving
+from growd_commissioning.autotune import Autotuner, TunedOutput
 from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.chips import scd30
 from growd_hwsim.parameters import ChamberParameters
 from growd_hwsim.sensirion import with_crcs
+from growd_simulation.simulated_clock import SimulatedClock, moving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -226,11 +226,11 @@ class Loop:
         elif self.valve_open and not is_open:
             self.open_s += self.clock.monotonic() - self._opened
         self.valve_open = is_open
-        self.chamber.set_valve(is_open)
+        self.chamber.set_actuator("valve", float(is_open))
 
     def _move_fan(self, level: float, _valid_s: float) -> None:
         self.fan_on = is_on = level > 0
-        self.chamber.set_fan(is_on)
+        self.chamber.set_actuator("fan", float(is_on))
 
 
 @dataclass(frozen=True)

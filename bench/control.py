@@ -45,6 +45,7 @@ from growd.bus.messages import Quality
 from growd.control.loop import usual_settings
 from growd.runtime.event_loop import run_on_loop
 from growd_hwsim.parameters import ChamberParameters
+from growd_simulation.simulated_clock import SimulatedLoop
 
 if TYPE_CHECKING:
     import argparse
@@ -307,7 +308,7 @@ def worst(
 ) -> list[Figures]:
     """The figures of each step, the worst of all seeds; the course is that of the first."""
     taken = [
-        run_on_loop(_ran(replace(setting, seed=seed), contender, scene), simulates=True)
+        run_on_loop(_ran(replace(setting, seed=seed), contender, scene), SimulatedLoop)
         for seed in range(1, rounds + 1)
     ]
     return [_worst_of(each) for each in zip(*taken, strict=True)]
@@ -453,17 +454,17 @@ def disturbances(run: Callable[..., list[Figures]], seconds: float, plots: list[
 def light_rows() -> list[Row]:
     """The worst error of each scene; no noise, so one round is enough."""
     from_dark = [
-        run_on_loop(_lit(Lamp(), [share * Lamp.full_scale_lux], daylight), simulates=True)
+        run_on_loop(_lit(Lamp(), [share * Lamp.full_scale_lux], daylight), SimulatedLoop)
         for share in SHARES
         for daylight in DAYLIGHT
     ]
     up_and_down = [share * Lamp.full_scale_lux for share in (0.8, 0.15, 0.01, 0.9, 0.025, 0.1, 0.4)]
     scenes = {
         "light, gamma 2.2, not calibrated, daylight 0 to 2 times the set point": max(from_dark),
-        "light, gamma 2.2, up and down": run_on_loop(_lit(Lamp(), up_and_down, 0.0), simulates=True),
-        "light, gamma 1, up and down": run_on_loop(_lit(Lamp(gamma=1.0), up_and_down, 0.0), simulates=True),
+        "light, gamma 2.2, up and down": run_on_loop(_lit(Lamp(), up_and_down, 0.0), SimulatedLoop),
+        "light, gamma 1, up and down": run_on_loop(_lit(Lamp(gamma=1.0), up_and_down, 0.0), SimulatedLoop),
         "light, lamp 20 % weaker than configured, up and down": run_on_loop(
-            _lit(Lamp(strength=0.8), up_and_down[1:3] + up_and_down[4:], 0.0), simulates=True
+            _lit(Lamp(strength=0.8), up_and_down[1:3] + up_and_down[4:], 0.0), SimulatedLoop
         ),
     }
     return [limited(f"{name}: error", "%", error, LIGHT_PERCENT, None) for name, error in scenes.items()]

@@ -22,7 +22,6 @@ from growd.api.operations import Api, Limits
 from growd.bus import Bus
 from growd.bus.messages import FLOAT64
 from growd.bus.params import Parameters
-from growd.proxy.csv_export import Exports
 from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
@@ -31,6 +30,7 @@ from growd.store.exporting.source import PointSource
 from growd.store.history.history import History
 from growd.store.local import LocalStore
 from growd.store.memories import ParameterKeeper
+from growd_analysis.points.part import add_exports
 
 
 async def consume(bus: Bus, node: str, topic: str) -> None:
@@ -79,10 +79,10 @@ async def serve(arguments: argparse.Namespace, folder: Path) -> None:
         actuator.serve(f"chamber/service_{number}", "Empty", succeed)
     gateway = Gateway(lambda: arguments.upstream)
     limits = ConnectionLimits(header_timeout_s=arguments.header_timeout)
-    exports = Exports(gateway, [arguments.points], "svc")
+    add_exports(gateway, [arguments.points], "svc")
     history = past(arguments)
     api = Api(bus, bus.node("http"), "/_svc", Limits(streams=2_000), history=history)
-    server = FrontDoor(api, exports, limits)
+    server = FrontDoor(api, gateway, limits)
     await history.__aenter__()
     await server.open("127.0.0.1", 0)
     parts = [consume(bus, f"reader_{number}", topics[0]) for number in range(arguments.subscribers)]

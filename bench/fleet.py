@@ -117,33 +117,19 @@ async def load(options: Options, nodes: int) -> list[Row]:
                 reports, cost = await report_rate(here, seconds)
                 most, p99 = await ladder(here, options)
                 memory, beats = await open_feeds(here, max(seconds, 10.0))
-    where = label(nodes)
-    return [
-        limited(
-            f"{where}: documents in batches of 100", "documents/s", rates["receiver"], None, rates["bare"]
-        ),
-        limited(
-            f"{where}: documents, JavaScript guard",
-            "documents/s",
-            rates["guard"],
-            None,
-            rates["bare"],
-        ),
-        limited(f"{where}: CPU of 1000 documents", "s", costs["receiver"], None, costs["bare"]),
-        limited(
-            f"{where}: CPU of 1000 documents, JavaScript guard",
-            "s",
-            costs["guard"],
-            None,
-            costs["bare"],
-        ),
-        limited(f"{where}: reports", "reports/s", reports),
-        limited(f"{where}: CPU of a report", "ms", cost),
-        limited(f"{where}: memory of an open feed of recipes", "kB", memory),
-        limited(f"{where}: CPU of 1000 such feeds", "% of a core", beats),
-        limited(f"{where}: most devices with all p99 below {P99_S:g} s", "devices", most),
-        limited(f"{where}: p99 of _bulk_docs then", "s", p99),
+    rows: list[tuple[str, str, float, float | None]] = [
+        ("documents in batches of 100", "documents/s", rates["receiver"], rates["bare"]),
+        ("documents, JavaScript guard", "documents/s", rates["guard"], rates["bare"]),
+        ("CPU of 1000 documents", "s", costs["receiver"], costs["bare"]),
+        ("CPU of 1000 documents, JavaScript guard", "s", costs["guard"], costs["bare"]),
+        ("reports", "reports/s", reports, None),
+        ("CPU of a report", "ms", cost, None),
+        ("memory of an open feed of recipes", "kB", memory, None),
+        ("CPU of 1000 such feeds", "% of a core", beats, None),
+        (f"most devices with all p99 below {P99_S:g} s", "devices", most, None),
+        ("p99 of _bulk_docs then", "s", p99, None),
     ]
+    return [limited(f"{label(nodes)}: {case}", unit, ours, None, other) for case, unit, ours, other in rows]
 
 
 async def report_rate(here: Scene, seconds: float) -> tuple[float, float]:

@@ -39,6 +39,7 @@ from simulated import SUM
 import growd
 import growd_drivers
 import growd_hwsim
+import growd_simulation
 from growd.config.profiles import profile_path
 
 PATIENCE_S = 30.0
@@ -86,7 +87,7 @@ def measure(options: Options) -> list[Row]:
 
 def compile_growd() -> None:
     """A checkout has no bytecode where Python was told to write none (PYTHONDONTWRITEBYTECODE)."""
-    for package in (growd, growd_drivers, growd_hwsim):
+    for package in (growd, growd_drivers, growd_hwsim, growd_simulation):
         for folder in package.__path__:
             compileall.compile_dir(folder, quiet=1)
 

@@ -37,6 +37,7 @@ from growd.output_roles import Lease
 from growd.runtime.event_loop import run_on_loop
 from growd_hwsim.faults import Fault
 from growd_hwsim.tank import Tank
+from growd_simulation.simulated_clock import SimulatedLoop
 
 if TYPE_CHECKING:
     import argparse
@@ -523,7 +524,7 @@ def measure(options: Options) -> list[Row]:
     logging.disable(logging.CRITICAL)
     grow = Grow(options.arguments.days, options.arguments.seed)
     began = time.process_time()
-    run_on_loop(grow.run(), simulates=True)
+    run_on_loop(grow.run(), SimulatedLoop)
     for rule, number in grow.checker.passed.items():
         print(f"passed: {rule}, in {number} looks", file=sys.stderr)
     taken = limited("CPU for a day", "s", (time.process_time() - began) / options.arguments.days)

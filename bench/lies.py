@@ -35,6 +35,7 @@ from growd.variables import (
     WATER_LEVEL,
     WATER_TEMPERATURE,
 )
+from growd_simulation.simulated_clock import SimulatedLoop
 
 if TYPE_CHECKING:
     import argparse
@@ -205,7 +206,7 @@ def measure(options: Options) -> list[Row]:
         if arguments.only and arguments.only not in lie.name:
             continue
         scene = Scene(lie, arguments.seed)
-        run_on_loop(scene.run(arguments.hours), simulates=True)
+        run_on_loop(scene.run(arguments.hours), SimulatedLoop)
         unit = VARIABLES[lie.suffers].unit
         rows.append(limited(f"{lie.name}: worst true {lie.suffers}", unit, scene.worst or 0.0))
         noticed = float("inf") if scene.noticed_min is None else scene.noticed_min

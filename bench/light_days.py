@@ -28,6 +28,7 @@ from growd.control.planning.light import TOLERANCE, LightPlanner
 from growd.control.planning.light_day import DAY_S, Window
 from growd.control.topics import declare_environment
 from growd.runtime.event_loop import run_on_loop
+from growd_simulation.simulated_clock import SimulatedLoop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -204,7 +205,7 @@ def coarse() -> Iterator[None]:
 
 def measure(options: Options) -> list[Row]:
     count = max(2, min(DAYS, int(DAYS * options.seconds)))  # a shorter round is for a look at the form
-    light, room = run_on_loop(days(count, TARGET_MOL), simulates=True)
+    light, room = run_on_loop(days(count, TARGET_MOL), SimulatedLoop)
     errors = [abs(each / TARGET_MOL - 1.0) for each in light]
     missed = sum(error > TOLERANCE for error in errors)
     return [

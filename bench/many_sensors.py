@@ -50,10 +50,10 @@ from growd.store.recorder import Recorder
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics
 from growd.wiring.sensors import SensorDevice
-from growd.wiring.simulator import simulated_hardware
 from growd_drivers.errors import NotReadyError
 from growd_drivers.mhz19 import WARM_UP_S
 from growd_hwsim.faults import Fault
+from growd_simulation.simulated_hardware import simulated_hardware
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence

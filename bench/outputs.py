@@ -33,12 +33,11 @@ from measuring import API, GROWD, HERE, PATIENCE_S, Options, Row, busy, held_por
 
 from growd.bus import Bus
 from growd.config import load
-from growd.runtime.event_loop import run_on_loop
-from growd.runtime.simulated_clock import SimulatedClock
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics
-from growd.wiring.simulator import simulated_hardware
-from growd_analysis.simulation.records import ShortMemory
+from growd_simulation.recipes.records import ShortMemory
+from growd_simulation.simulated_clock import SimulatedClock, run_simulated
+from growd_simulation.simulated_hardware import simulated_hardware
 
 if TYPE_CHECKING:
     import argparse
@@ -304,7 +303,7 @@ def measure(options: Options) -> list[Row]:
 def _simulated(name: str, speed: float, rounds: int) -> list[Row]:
     """Doses in simulated time, and the speed that is reached."""
     clock = SimulatedClock(speed)
-    doses = run_on_loop(_given(clock, 5 * rounds), clock)
+    doses = run_simulated(_given(clock, 5 * rounds), clock)
     longer_s = max(doses) - DOSE_S
     return [
         limited(

@@ -24,6 +24,7 @@ from growd.config.profiles import profile_path
 from growd.runtime.event_loop import run_on_loop
 from growd.variables import CARBON_DIOXIDE, HUMIDITY, ILLUMINANCE, TEMPERATURE
 from growd_hwsim.chamber import SimulatedChamber
+from growd_simulation.simulated_clock import SimulatedLoop
 
 SETTLES_S: Final = 3_600.0
 FULL_LUX: Final = 20_000.0
@@ -132,7 +133,7 @@ def measure(options: Options) -> list[Row]:
 def _worst(config: Config, set_points: dict[str, float], seconds: float, rounds: int) -> Wear:
     """The largest figures of all seeds."""
     taken = [
-        run_on_loop(worn(config, set_points, seconds, seed), simulates=True) for seed in range(1, rounds + 1)
+        run_on_loop(worn(config, set_points, seconds, seed), SimulatedLoop) for seed in range(1, rounds + 1)
     ]
     return Wear(
         {name: max(each.starts_per_h[name] for each in taken) for name in OUTPUTS},

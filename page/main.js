@@ -1,4 +1,5 @@
 /** The frame of the page: header, navigation, the verdict, and one view. */
+import { translateBy } from "./lib/api.js";
 import { beginApp } from "./lib/app.js";
 import { clock, isAbroad } from "./lib/format.js";
 import { closeMenus, keepFocus, measureBars } from "./lib/frame.js";
@@ -11,6 +12,7 @@ import { imported, Loaded, Notices, notify, showInDialogs } from "./lib/parts.js
 import { href, route } from "./lib/route.js";
 import { askSession, session } from "./lib/session.js";
 import { useSignal } from "./lib/signal.js";
+import { translated } from "./lib/verdict.js";
 import { AllSafe, Failed } from "./views/all_safe.js";
 import { Outdated } from "./views/connection.js";
 import { News, Notes, Title } from "./views/notes.js";
@@ -124,6 +126,7 @@ function useFocus(title) {
 }
 
 showInDialogs(AllSafe);
+translateBy(translated);
 render(html`<${Page} />`, document.getElementById("page"));
 keepFocus();
 closeMenus();

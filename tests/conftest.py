@@ -14,7 +14,7 @@ import pytest_asyncio
 from blockbuster import blockbuster_ctx
 from hypothesis import settings
 
-from growd.runtime.simulated_clock import SimulatedLoop
+from growd_simulation.simulated_clock import SimulatedLoop
 from support.daemon import serving
 from support.leaks import Holdings, end_children
 from support.ports import held_port

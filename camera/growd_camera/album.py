@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 import msgspec
 
-from growd.runs.archive import stands_for
 from growd.runtime.files import sync_folder, write_atomically
+from growd.store.run_documents import stands_for
 from growd_camera.shots import ShotFiles
 from growd_camera.thinning import surplus
 

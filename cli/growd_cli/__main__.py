@@ -6,15 +6,16 @@ import os
 import sys
 from pathlib import Path
 
-from growd.host.logs import mark_errors
-
 
 def main() -> None:
     """Run the command line. A Ctrl-C while Python still reads the program leaves without a traceback.
 
     Before anything is imported that takes long, the pins of the last run are brought to rest.
     """
-    mark_errors()
+    if "JOURNAL_STREAM" in os.environ:  # systemd may have started it
+        from growd_cli.logs import mark_errors  # noqa: PLC0415  it takes as long as the rest of the start
+
+        mark_errors()
     try:
         if sys.argv[1:2] in (["run"], ["safe"]):
             from growd_drivers.last_run import rest_last_run  # noqa: PLC0415  only these drive pins

@@ -57,7 +57,7 @@ def list_command(*, daemon: DaemonOptions, as_json: bool) -> None:
     with daemon.client() as client:
         node = client.get("node", "alerts", kind=_Node)
     if as_json:
-        print_json(msgspec.to_builtins(node))
+        print_json(node)
     else:
         for each in node.alerts:
             seen = (

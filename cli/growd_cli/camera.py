@@ -21,7 +21,7 @@ from growd_cli.options import (
     refuse_existing,
     replace_option,
 )
-from growd_cli.output import echo_lines, output_options, print_json, table, text_of
+from growd_cli.output import output_options, print_json, print_result, table, text_of
 from growd_cli.terminal import echo_text, progress
 from growd_cli.times import FORMS, span_of, zone_of
 from growd_client.errors import NotFoundError
@@ -123,11 +123,9 @@ def list_command(
         zone = zone_of(client)
         span = span_of(client, start, end)
         found = _listed(client, where, span, limit, camera=name or None, run=run or None)
-    if as_json:
-        print_json(msgspec.to_builtins(found))
-        return
-    echo_lines(table(_HEADINGS, [_row(photo, zone) for photo in found.photos]))
-    if found.more:
+    lines = table(_HEADINGS, [_row(photo, zone) for photo in found.photos])
+    print_result(found, lines, as_json=as_json)
+    if found.more and not as_json:
         echo_text(f"\nolder photos follow; --limit prints more than {limit}", err=True)
 
 

@@ -70,7 +70,7 @@ class ChamberPlace:
         if url:
             login = await asyncio.to_thread(read_credentials, self.config.couchdb.credentials_file)
             database = client_of(url, login, None)
-        elif self.daemon.url is not None or await asyncio.to_thread(self._is_running):
+        elif self.daemon.url is not None or await asyncio.to_thread(running_in, self.data) is not None:
             database = self._behind_daemon()
         else:
             database = self.own_database()
@@ -97,9 +97,6 @@ class ChamberPlace:
         found = self.data.stat()
         is_other = os.geteuid() == 0 and found.st_uid
         return configured_database(self.config, self.data, (found.st_uid, found.st_gid) if is_other else None)
-
-    def _is_running(self) -> bool:
-        return running_in(self.data) is not None
 
     def _locked(self, *, to_restore: bool) -> AbstractContextManager[object]:
         with as_owner(self.data):

@@ -4,48 +4,53 @@ from __future__ import annotations
 
 import functools
 import sys
+import time
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
+from growd.bus import Bus
 from growd.bus.errors import counted
 from growd.config import Config, ConfigError, load
 from growd.config.secrets import secret_path
+from growd.host.data_folder import StartError
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
-from growd.runtime.simulated_clock import SimulatedClock
 from growd.server.errors import CertificateError
 from growd.server.tls import read_pair
-from growd.wiring.alerts import read_address
 from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
-from growd.wiring.files import read_credentials, read_trust
-from growd.wiring.hardware import broker_running, open_configured
-from growd.wiring.mqtt import read_broker
+from growd.wiring.files import read_credentials
+from growd.wiring.hardware import opened_hardware
+from growd.wiring.mqtt import mqtt_link, read_broker
+from growd_alerts.channels import read_address
 from growd_cli.asking import is_running
-from growd_cli.client import HINTS, address_of
+from growd_cli.client import HINTS, address_of, ordered
 from growd_cli.database_check import findings_of, print_findings
-from growd_cli.hardware_check import check_hardware, described
+from growd_cli.hardware_check import DeviceAnswer, check_hardware, described
 from growd_cli.options import client_options, environment_option, faults_option, hardware_of, refuse
-from growd_cli.output_check import check_outputs
+from growd_cli.output import echo_lines, print_json, table
 from growd_cli.pi_check import pi_options, report_pi
 from growd_cli.setup_pi import configuration_at
 from growd_cli.terminal import echo_text
 from growd_client.connection import DaemonClient
 from growd_client.errors import GrowdError
 from growd_client.trust import trusting
+from growd_cloud.access import read_trust
 from growd_drivers.errors import DriverError
-from growd_hwsim.errors import SimulationError
 from growd_machine.raspberry_pi.model import PiError
+from growd_simulation.simulated_clock import SimulatedClock, run_simulated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from growd.runtime.clock import Clock
     from growd_cli.options import DaemonOptions
-    from growd_drivers.hardware import Hardware
 
-from growd_cli.hardware_check import DeviceAnswer
+_LOOK_S: Final = 1.0
+_OUTCOMES: Final = {"passed": "✓ passed", "failed": "✕ failed", "not_tested": "- not tested"}
 
 
 @click.command()
@@ -133,7 +138,7 @@ def _check_configuration(
             if file is None and configuration.simulator.enabled:
                 _print_warning("there is no configuration, so the hardware is simulated; add --config FILE")
             sys.exit(0 if _all_answer(configuration) else 1)
-    except (ConfigError, DriverError, SimulationError, GrowdError, PiError) as error:
+    except (ConfigError, DriverError, StartError, GrowdError, PiError) as error:
         refuse(error)
     _check_database(configuration)
     for name, sentence in described(configuration):
@@ -161,20 +166,18 @@ def _all_answer(config: Config) -> bool:
     if not config.simulator.enabled and config.http.port:
         _check_not_running(config)
     simulated = SimulatedClock() if config.simulator.enabled else None
-    clock = simulated or RealClock()
-    hardware = open_configured(config, clock)
-    try:
-        findings = run_on_loop(_answers(config, hardware, clock), simulated)
-    finally:
-        hardware.close()
+    answers = _answers(config, simulated or RealClock())
+    findings = run_simulated(answers, simulated) if simulated else run_on_loop(answers)
     asked = [finding.answers for finding in findings if finding.answers is not None]
     others = f", {len(findings) - len(asked)} cannot be asked" if len(asked) < len(findings) else ""
     echo_text(f"{sum(asked)} of {len(asked)} devices answer{others} ({hardware_of(config)}).")
     return all(asked)
 
 
-async def _answers(config: Config, hardware: Hardware, clock: Clock) -> list[DeviceAnswer]:
-    async with broker_running(config, hardware, clock):
+async def _answers(config: Config, clock: Clock) -> list[DeviceAnswer]:
+    bus = Bus(clock)
+    linked = nullcontext() if config.simulator.enabled else mqtt_link(config, bus, "check")
+    async with linked as mqtt, opened_hardware(config, bus, mqtt) as hardware:
         return await check_hardware(config, hardware, clock, _print_finding)
 
 
@@ -242,3 +245,57 @@ def _reads(config: Config) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 def _nothing() -> None:
     """A file that is read with another one."""
+
+
+class _Result(msgspec.Struct):
+    name: str
+    outcome: str
+    reason: str
+
+
+class _Report(msgspec.Struct):
+    state: str
+    message: str
+    begun: float
+    results: list[_Result]
+
+
+class _Data(msgspec.Struct):
+    result: _Report
+
+
+def check_outputs(
+    daemon: DaemonOptions, environment: str, names: Sequence[str], include: Sequence[str], *, as_json: bool
+) -> bool:
+    """Begin the self-test, and show its progress and its results. Whether it ended and no output failed.
+
+    Ctrl-C stops the test. Raises `GrowdError` and `ConfigError`.
+    """
+    with daemon.client() as client:
+        wanted = {"outputs": [*names], "include": [*include]}
+        ordered(client, f"{environment}/self_test/begin", wanted)
+        try:
+            report = _followed(client, environment)
+        except KeyboardInterrupt:
+            client.call(f"{environment}/self_test/stop", {}, kind=dict[str, Any])
+            raise
+    if as_json:
+        print_json(report)
+    else:
+        rows = [(each.name, _OUTCOMES[each.outcome], each.reason) for each in report.results]
+        echo_lines(table(("OUTPUT", "RESULT", "REASON"), rows))
+        echo_text(report.message)
+    return report.state == "done" and all(each.outcome != "failed" for each in report.results)
+
+
+def _followed(client: DaemonClient, environment: str) -> _Report:
+    """The report at the end; what it does meanwhile goes to standard error."""
+    told = ""
+    while True:
+        report = client.get("topic_data", f"{environment}/self_test", kind=_Data, query="last=true").result
+        if report.state != "running":
+            return report
+        if report.message != told:
+            told = report.message
+            echo_text(told, err=True)
+        time.sleep(_LOOK_S)

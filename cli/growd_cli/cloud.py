@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 SUBCOMMANDS: Final = {
     "export": Command("growd_cli.cloud_export:export", "Write the points of all devices as Parquet."),
-    "prepare": Command("growd_cli.cloud_server:prepare", "Make the databases of this month and the next."),
     "receive": Command("growd_cli.cloud_server:receive", "Run the server that devices replicate into."),
 }
 

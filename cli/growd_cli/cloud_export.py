@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import aiohttp
 import click
 
 from growd.bus.errors import counted
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
-from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, StoreError
 from growd.wiring.files import trusting
+from growd_cli.chamber import client_of
 from growd_cli.cloud import refuse_couch_error, server_of, server_options
 from growd_cli.options import plain_errors, refuse, require_package
 from growd_cli.terminal import echo_text, progress_of_parts
@@ -103,14 +103,14 @@ def export(
                     state.forget_places()
                 options = {"kinds": _KINDS[events], "since": since_month}
                 run_on_loop(_run(server, tls, state, options, every * 60 if follow else None))
-                files, rows, size = state.totals()
+                files, size = state.totals()
         except CouchUnavailableError as error:
             refuse_couch_error(couchdb, error, "the same command continues here")
         except CouchRefusedError as error:
             refuse_couch_error(couchdb, error, "check --credentials" if error.status in _DENIED else "")
         except StoreError as error:
             refuse(error)
-        echo_text(f"{folder}: {counted(rows, 'row')} in {counted(files, 'file')}, {size / 1e6:.1f} MB")
+        echo_text(f"{folder}: {counted(files, 'file')}, {size / 1e6:.1f} MB")
 
 
 async def _run(
@@ -122,19 +122,10 @@ async def _run(
 ) -> None:
     from growd_cloud.export import CloudExport  # noqa: PLC0415  pyarrow is an optional extra
 
-    connector = aiohttp.TCPConnector(ssl=tls or True)
-    async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session:
-        couch = Couch(session, server.url, credentials=server.credentials)
+    async with client_of(server.url, server.credentials, tls) as couch:
+        make = partial(CloudExport, couch, state, names=server.names, now=time.time, **options)
         with progress_of_parts("points") as bar:
-            export = CloudExport(
-                couch,
-                state,
-                names=server.names,
-                now=time.time,
-                report=bar,
-                **options,
-            )
-            found = await export.round()
+            found = await make(report=bar).round()
         if not found.databases and not found.gone:
             prefix = f" with the prefix {server.names.prefix}" if server.names.prefix else ""
             raise StoreError(
@@ -142,9 +133,7 @@ async def _run(
             )
         _say(found)
         if every is not None:
-            await follow(
-                CloudExport(couch, state, names=server.names, now=time.time, **options), every, RealClock()
-            )
+            await follow(make(), every, RealClock())
 
 
 async def follow(export: CloudExport, every: float, clock: Clock) -> None:

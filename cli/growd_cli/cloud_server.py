@@ -1,4 +1,4 @@
-"""`growd cloud prepare` and `growd cloud receive`."""
+"""`growd cloud receive`."""
 
 from __future__ import annotations
 
@@ -7,43 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from growd.host import logs
-from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import allow_open_files, run_on_loop
 from growd.server.listener import AddressError
-from growd.server.served_page import ServedPage
 from growd.store.errors import CouchError
-from growd.wiring.files import page_folder
+from growd_cli import logs
 from growd_cli.cloud import refuse_couch_error, server_of, server_options
 from growd_cli.options import plain_errors, refuse
-from growd_cli.terminal import echo_text
 from growd_cloud import serving
+from growd_web.page_files import page_folder
+from growd_web.served_page import ServedPage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _log = logging.getLogger(__name__)
-
-
-@click.command()
-@server_options
-def prepare(couchdb: str, credentials: Path, prefix: str) -> None:
-    """Make the databases of this month and the next, and set who may read them.
-
-    The command changes no database that exists, except for its `_security`. `receive` does the same at its
-    start and each hour.
-
-    Exit status: 0 if all databases exist; 1 if CouchDB refuses; 2 for a usage error; 3 if CouchDB does not
-    answer.
-    """
-    server = server_of(couchdb, credentials, prefix)
-    with plain_errors():
-        try:
-            made = run_on_loop(serving.prepare(server, RealClock()))
-        except CouchError as error:
-            refuse_couch_error(couchdb, error)
-        else:
-            echo_text(f"made {', '.join(made)}" if made else "all databases exist")
 
 
 @click.command()
@@ -76,8 +53,8 @@ def receive(
 ) -> None:
     """Run the server that devices replicate into, until Ctrl-C or SIGTERM.
 
-    It checks each document and stores it in the database of its month. Several may run behind a proxy, which
-    provides TLS.
+    It makes the databases of this month and the next, at its start and each hour. It checks each document and
+    stores it in the database of its month. Several may run behind a proxy, which provides TLS.
 
     Exit status: 0 after Ctrl-C or SIGTERM; 1 if CouchDB refuses, or the port can't be used; 2 for a usage
     error; 3 if CouchDB does not answer at the start.

@@ -1,41 +1,43 @@
-"""`growd db`: export points, and list those that the database rejected."""
+"""`growd db`: export points, and print their history."""
 
 from __future__ import annotations
 
 import asyncio
+import csv
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
 
 import click
-import msgspec
 from yarl import URL
 
 from growd.bus.errors import counted
 from growd.config import ConfigError
 from growd.runtime.event_loop import run_on_loop
+from growd.runtime.text import columns
 from growd.store.bootstrap import Databases
 from growd.store.errors import StoreError
 from growd.store.exporting.source import ExportBrokenError, PointSource
-from growd.store.store_node import MOST_LISTED
 from growd.wiring.files import read_credentials
 from growd_analysis.points.export import (
     ALL,
     COLUMNS,
     EVENTS,
     POINTS,
+    Export,
     ExportFile,
     ExportQuery,
     Progress,
-    open_export,
+    reading,
     write_table,
 )
 from growd_analysis.points.part_file import PartFile, StreamFile
 from growd_cli.client import NOT_REACHED
 from growd_cli.database_check import check_database
-from growd_cli.db_history import history
 from growd_cli.options import (
     client_options,
+    environment_option,
     format_option,
     json_option,
     output_option,
@@ -43,24 +45,26 @@ from growd_cli.options import (
     replace_part_option,
     require_package,
 )
-from growd_cli.output import print_json, text_of
+from growd_cli.output import echo_lines, number, print_json
 from growd_cli.terminal import echo_text, progress_of_parts
 from growd_cli.times import FORMS, span_in, span_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from growd_cli.options import DaemonOptions
 
+_CATEGORIES: Final = ("measured", "desired", "commanded")
+_VALUES: Final = ("min", "mean", "max", "last", "count")
+
 
 @click.group()
 def db() -> None:
-    """Export points, print their history, list those that the database rejected, and check a CouchDB."""
+    """Export points, print their history, and check a CouchDB."""
 
 
 db.add_command(check_database)
-db.add_command(history)
 
 
 @db.command()
@@ -128,8 +132,6 @@ def export(
     connection broke (run the command again).
     """
     _check(cols, every, category, kind, wide=wide, is_stream=str(path) == "-")
-    if kind == "parquet":
-        require_package("pyarrow", "Parquet")
     try:
         query = ExportQuery(
             "by_timestamp" if wide else view,
@@ -161,56 +163,6 @@ def _write(daemon: DaemonOptions, query: ExportQuery, kind: str, path: Path, *, 
         _export(file, source, query, kind, path)
 
 
-@db.command()
-@click.option("--retry", is_flag=True, help="Send the rejected points again.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, MOST_LISTED),
-    default=100,
-    show_default=True,
-    help="Maximum number of points.",
-)
-@json_option
-@client_options
-def rejected(*, retry: bool, limit: int, as_json: bool, daemon: DaemonOptions) -> None:
-    """List the points that the database rejected, with its reasons, oldest first.
-
-    They are stored locally and do not block other points. Exit status: 0; 1 if they can't be read or sent;
-    3 if no daemon answers.
-    """
-    asked: tuple[str, dict[str, int]] = (
-        ("store/retry_rejected", {}) if retry else ("store/rejected", {"limit": limit})
-    )
-    with daemon.client() as client:
-        answer = client.call(*asked, kind=_Answer)
-    if not answer.success:
-        refuse(answer.message)
-    if as_json:
-        print_json(msgspec.to_builtins(answer.results))
-        return
-    for one in answer.results:
-        echo_text(one.line())
-    echo_text(answer.message)
-
-
-class _Rejected(msgspec.Struct):
-    point: dict[str, Any]
-    reason: str
-    rejected_at: float
-
-    def line(self) -> str:
-        when = datetime.fromtimestamp(self.rejected_at, UTC).isoformat(timespec="seconds")
-        point = self.point
-        what = f"{point['environment']}/{point['variable']} = {text_of(point['value'])}"
-        return f"{point['_id']}  {when}  {what}: {self.reason}"
-
-
-class _Answer(msgspec.Struct):
-    success: bool
-    message: str
-    results: list[_Rejected] = []
-
-
 def _export(file: PartFile, source: PointSource, query: ExportQuery, kind: str, path: Path) -> None:
     if file.mark.rows:
         echo_text(f"growd: resuming behind row {file.mark.rows} of {file.part}", err=True)
@@ -234,15 +186,16 @@ async def _read(
     file: ExportFile, source: PointSource, query: ExportQuery, kind: str, report: Callable[[Progress], None]
 ) -> tuple[str, ...]:
     """Write the rows; returns the columns."""
-    async with open_export(source, query) as reading:
-        await (reading.to_rows if kind == "parquet" else reading.to_csv)(file, report)
-        return reading.columns
+    async with reading(source) as reader:
+        export = Export(reader, query)
+        await (export.to_rows if kind == "parquet" else export.to_csv)(file, report)
+        return export.columns
 
 
 def _check(
     cols: str | None, every: float | None, category: str, kind: str, *, wide: bool, is_stream: bool
 ) -> None:
-    """Refuse options that can't be used together."""
+    """Refuse options that can't be used together, or here."""
     if every is not None and not wide:
         raise click.UsageError("--every needs --wide")
     if wide and cols is not None:
@@ -251,6 +204,8 @@ def _check(
         raise click.UsageError("--wide can't show events; leave out --wide")
     if is_stream and kind == "parquet":
         raise click.UsageError("Parquet needs a file; standard output is not possible")
+    if kind == "parquet":
+        require_package("pyarrow", "Parquet")
 
 
 def _carried_s(daemon: DaemonOptions) -> float:
@@ -313,3 +268,101 @@ def _columns(text: str) -> tuple[str, ...]:
         sentence = f"must be different names separated by commas, got {text!r}"
         raise click.BadParameter(sentence, param_hint="--cols")
     return columns
+
+
+@db.command()
+@click.argument("variables", nargs=-1, metavar="[VARIABLE]...")
+@click.option(
+    "--start",
+    metavar="TIME",
+    help=f"From TIME on: {FORMS}.  [default: a day before the end]",
+)
+@click.option("--end", metavar="TIME", help="Up to TIME.  [default: now]")
+@click.option(
+    "--points",
+    type=click.IntRange(2, 5_000),
+    default=48,
+    show_default=True,
+    help="The most buckets of a series.",
+)
+@environment_option
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, a line for each bucket.")
+@json_option
+@client_options
+def history(
+    *,
+    variables: tuple[str, ...],
+    start: str | None,
+    end: str | None,
+    points: int,
+    environment: str | None,
+    as_csv: bool,
+    as_json: bool,
+    daemon: DaemonOptions,
+) -> None:
+    """Print minimum, mean, maximum, last value and number of values, in buckets of equal length.
+
+    Without VARIABLE, of all variables that have points. A range may have 20 years. TIME is in the time zone
+    of the chamber unless it names its own, as in 2026-11-24T06:00Z; without a date it is the last one.
+    Printed times are UTC, those of the starts of the buckets; buckets without points are left out. The last
+    value of a released set point is empty. --json prints the answer of the API, with the events.
+
+    Exit status: 0; 1 if the daemon refuses, or has no database; 2 for a usage error; 3 if no daemon answers;
+    4 if a login is needed.
+    """
+    if as_csv and as_json:
+        raise click.UsageError("--csv can't be used with --json")
+    query: list[tuple[str, Any]] = [*(("variable", each) for each in variables), ("points", points)]
+    query += [] if as_json else [("events", "false")]
+    place = daemon.environment(environment)
+    with daemon.client() as client:
+        span = span_of(client, start, end)
+        query += [(name, at) for name, at in zip(("start", "end"), span, strict=True) if at is not None]
+        answer = client.get("history", place, kind=dict[str, Any], query=urlencode(query))
+    if as_json:
+        print_json(answer)
+    elif as_csv:
+        _print_csv(answer)
+    else:
+        echo_lines(_lines(answer))
+
+
+def _print_csv(answer: dict[str, Any]) -> None:
+    table = csv.writer(sys.stdout)
+    table.writerow(["time", "category", "variable", "unit", *_VALUES])
+    for category, series in _series(answer):
+        for time, *values in _rows(series[category]):
+            table.writerow([_shown(time), category, series["variable"], series["unit"], *values])
+
+
+def _lines(answer: dict[str, Any]) -> Iterator[str]:
+    found = False
+    for category, series in _series(answer):
+        if found:
+            yield ""
+        found = True
+        unit = f" ({series['unit']})" if series["unit"] else ""
+        yield f"{category}/{series['variable']}{unit}, buckets of {answer['bucket_s']} s"
+        rows = [
+            [_shown(time), *("" if value is None else number(value) for value in values)]
+            for time, *values in _rows(series[category])
+        ]
+        yield from columns(["time", *_VALUES], rows, right=_VALUES)
+    if not found:
+        yield "there are no points in this range"
+
+
+def _series(answer: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The category and the variable of each series with buckets."""
+    for series in answer["series"]:
+        for category in _CATEGORIES:
+            if series[category]["time"]:
+                yield category, series
+
+
+def _rows(table: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+    return zip(table["time"], *(table[name] for name in _VALUES), strict=True)
+
+
+def _shown(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -106,9 +106,9 @@ def _same(package: str, other: str) -> bool:
 
 def results_of(offer: Offer) -> Iterator[TrialResult]:
     """The rows of one kind; a driver or chip that can't be loaded is a failed row."""
-    from growd.wiring.driver_trials import results_of_kind  # noqa: PLC0415  the simulation, only for this
-    from growd.wiring.simulator import simulated_chip_fault  # noqa: PLC0415
     from growd_hwsim.driver_bench import TrialResult  # noqa: PLC0415
+    from growd_simulation.driver_trials import results_of_kind  # noqa: PLC0415  the simulation, only for this
+    from growd_simulation.simulated_hardware import chip_fault  # noqa: PLC0415
 
     kind = own_kinds.loaded([offer])
     if reason := own_kinds.reason_of(kind):
@@ -117,7 +117,7 @@ def results_of(offer: Offer) -> Iterator[TrialResult]:
     if not own_kinds.can_have_chip(kind):
         yield TrialResult("loads", advice=_NO_TRIALS)
         return
-    if fault := simulated_chip_fault(kind, offer.name):
+    if fault := chip_fault(kind, offer.name):
         yield TrialResult("has a simulated chip", fault, "Write one, and name it in `chip` of the kind.")
         return
     yield from results_of_kind(offer.name, kind)

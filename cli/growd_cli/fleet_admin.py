@@ -1,30 +1,36 @@
-"""`growd fleet` for administrators: invitations, the list, and revoked logins."""
+"""`growd fleet` for administrators: invitations, the list of devices, and revoked logins."""
 
 from __future__ import annotations
 
 import re
 import secrets
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Final, get_args
 
 import click
-import msgspec
 
 from growd.bus.errors import counted
 from growd.config.base import NAME
+from growd.runtime.text import columns, duration, printable
 from growd_cli.fleet_cloud import cloud_options
-from growd_cli.fleet_table import fleet_lines
 from growd_cli.options import json_option, refuse
 from growd_cli.output import echo_lines, print_json
 from growd_cli.terminal import echo_text
 from growd_cloud.devices import MOST_NAME, DeviceState
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from growd_cli.fleet_cloud import CloudPlace, FleetCloud
     from growd_cloud.devices import FleetRow
 
 _DAY_S: Final = 86_400.0
 _ACCOUNT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_HEADINGS: Final = ("device", "name", "group", "state", "report", "lag", "recipe")
+_RIGHT: Final = ("report", "lag")
+_MOST_ALERTS: Final = 5  # of a device
+_MOST_TEXT: Final = 300  # characters of an alert
 
 
 @click.command()
@@ -72,7 +78,7 @@ def list_command(*, place: CloudPlace, states: tuple[str, ...], as_json: bool) -
     rows = place.run(lambda cloud: cloud.rows())
     chosen = [row for row in rows if not states or row.state in states]
     if as_json:
-        print_json({"devices": msgspec.to_builtins(chosen)})
+        print_json({"devices": chosen})
     else:
         echo_lines(fleet_lines(chosen, time.time()))
 
@@ -164,3 +170,68 @@ async def _renamed(cloud: FleetCloud, device: str, name: str | None, group: str 
 async def _revoked(cloud: FleetCloud, devices: tuple[str, ...]) -> list[tuple[FleetRow, bool]]:
     rows = [await cloud.account_or_row(each) for each in devices]
     return [(row, await cloud.accounts.revoke(row.device)) for row in rows]
+
+
+def fleet_lines(rows: Sequence[FleetRow], now: float) -> Iterator[str]:
+    """The lines of a list of devices at `now`, in UNIX seconds of the cloud."""
+    if rows:
+        cells = [tuple(map(_on_one_line, _cells(row, now))) for row in rows]
+        yield from columns(_HEADINGS, cells, right=_RIGHT)
+        yield ""
+    names = Counter(row.name for row in rows)
+    alerts = [
+        _on_one_line(line)
+        for row in rows
+        for line in _alerts(row, f"{row.name} ({row.device})" if names[row.name] > 1 else row.name, now)
+    ]
+    if alerts:
+        yield from [*alerts, ""]
+    yield _count(rows)
+
+
+def _on_one_line(text: str) -> str:
+    """What a device says of itself must not look like a line of its own."""
+    return printable(" ".join(text.splitlines()))
+
+
+def _cells(row: FleetRow, now: float) -> tuple[str, ...]:
+    report = duration(max(0.0, now - row.received)) if row.received else "never"
+    return row.device, row.name, row.group or "-", row.state, report, _lag(row), _recipes(row)
+
+
+def _lag(row: FleetRow) -> str:
+    """The documents that all replications have to copy; "?" if one of them does not know."""
+    known = [lag for lag in row.lag.values() if lag is not None]
+    return "?" if len(known) < len(row.lag) or not row.lag else _dated(row, str(sum(known)))
+
+
+def _recipes(row: FleetRow) -> str:
+    running = [each for each in row.environments.values() if each.recipe]
+    words = ", ".join(f"{each.recipe}{f' {each.phase}' if each.phase else ''}" for each in running)
+    return _dated(row, words) if words else "-"
+
+
+def _dated(row: FleetRow, text: str) -> str:
+    """In brackets if it was so at the last report, and may have changed."""
+    return f"({text})" if row.state in {"silent", "revoked"} else text
+
+
+def _alerts(row: FleetRow, name: str, now: float) -> Iterator[str]:
+    if row.state == "revoked":
+        return
+    for alert in row.alerts[:_MOST_ALERTS]:
+        since = f" ({duration(max(0.0, now - alert.since))})" if alert.since else ""
+        yield f"{name}: {_dated(row, alert.severity)}: {_short(alert.text)}{since}"
+    if len(row.alerts) > _MOST_ALERTS:
+        yield f"{name}: and {len(row.alerts) - _MOST_ALERTS} more"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+
+
+def _count(rows: Sequence[FleetRow]) -> str:
+    """Such as "3 devices: 2 ok, 1 silent"."""
+    numbers = Counter(row.state for row in rows)
+    states = ", ".join(f"{numbers[state]} {state}" for state in get_args(DeviceState) if numbers[state])
+    return f"{counted(len(rows), 'device')}{': ' if states else ''}{states}"

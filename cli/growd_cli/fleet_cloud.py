@@ -25,8 +25,7 @@ from growd_cli.names import did_you_mean
 from growd_cli.options import bundled, refuse
 from growd_client.trust import trusting
 from growd_cloud.accounts import Accounts
-from growd_cloud.devices import FleetRow
-from growd_cloud.fleet import Fleet
+from growd_cloud.devices import Fleet, FleetRow
 from growd_cloud.months import CloudNames
 from growd_cloud.serving import CloudServer
 
@@ -174,5 +173,5 @@ def _refuse(url: str, error: CouchError) -> NoReturn:
     if isinstance(error, CouchRefusedError) and error.status in _LOGIN:
         refuse(f"{error}; an administrator's login is needed (a reader lists at a receiver)", NOT_ALLOWED)
     if isinstance(error, CouchRefusedError) and error.status == HTTPStatus.NOT_FOUND:
-        refuse(f"{error}; `growd cloud prepare` makes the databases", REFUSED)
+        refuse(f"{error}; `growd cloud receive` makes the databases", REFUSED)
     refuse(error, REFUSED)

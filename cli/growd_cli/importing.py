@@ -6,7 +6,7 @@ import asyncio
 import math
 import sys
 import time
-from contextlib import AsyncExitStack, aclosing, contextmanager
+from contextlib import AsyncExitStack, aclosing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,18 +52,12 @@ class _Node(msgspec.Struct):
     retention: _Retention
 
 
-class _Renaming(click.ParamType[tuple[str, str]]):
-    """OLD=NEW."""
-
-    name = "renaming"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        old, sign, new = str(value).partition("=")
-        if not (sign and old and new) or "/" in new:
-            self.fail(f"{value} is not OLD=NEW", param, ctx)
-        return old, new
+def _renamings(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> dict[str, str]:
+    """Each OLD=NEW."""
+    pairs = dict(word.partition("=")[::2] for word in words)
+    if odd := [f"{old}={new}" for old, new in pairs.items() if not (old and new) or "/" in new]:
+        raise click.BadParameter(f"{odd[0]} is not OLD=NEW")
+    return pairs
 
 
 @click.group("import")
@@ -77,7 +71,7 @@ def import_() -> None:
     "--environment",
     "environments",
     multiple=True,
-    type=_Renaming(),
+    callback=_renamings,
     metavar="OLD=NEW",
     help="Import the environment OLD as NEW; repeatable.",
 )
@@ -85,7 +79,7 @@ def import_() -> None:
     "--variable",
     "variables",
     multiple=True,
-    type=_Renaming(),
+    callback=_renamings,
     metavar="OLD=NEW",
     help="Import the variable OLD as NEW; repeatable.",
 )
@@ -125,8 +119,8 @@ def import_() -> None:
 def openag(
     *,
     source: str,
-    environments: tuple[tuple[str, str], ...],
-    variables: tuple[tuple[str, str], ...],
+    environments: dict[str, str],
+    variables: dict[str, str],
     conductivity: str,
     rejected: Path | None,
     source_credentials: str,
@@ -148,15 +142,15 @@ def openag(
     """
     refuse_existing(rejected, replace=replace)
     conversion = Conversion(
-        dict(environments),
-        dict(variables),
+        environments,
+        variables,
         conductivity == "uS/cm",
         oldest=0.0 if any_time else EARLIEST,
         newest=math.inf if any_time else time.time() + _AHEAD_S,
         fault_of_recipe=lambda recipe: "; ".join(map(str, errors(check_recipe(recipe))[:_MOST_FAULTS])),
     )
     try:
-        with _rejected_file(rejected) as file, _counter() as report:
+        with nullcontext() if rejected is None else rejected.open("wb") as file, _counter() as report:
             pair = (source, source_credentials)
             accepted = dry_run or old_points == "rollups"
             done, old = run_on_loop(
@@ -167,11 +161,7 @@ def openag(
     except (ConfigError, StoreError) as error:
         refuse(error)
     _print(done, conversion, rejected, is_dry=dry_run)
-    if old.number:
-        echo_text(
-            f"older than {old.keep_days:g} days, growd will delete them and keep their rollups: {old.number}"
-            + (" (refused without --old-points=rollups)" if dry_run and old_points == "refuse" else "")
-        )
+    _print_old(old, are_refused=dry_run and old_points == "refuse")
     if done.rejected and not done.new.total() + done.present.total():
         refuse("all documents were rejected")
 
@@ -223,15 +213,6 @@ def _keep_days(daemon: DaemonOptions) -> float:
 
 
 @contextmanager
-def _rejected_file(path: Path | None) -> Iterator[Any]:
-    if path is None:
-        yield None
-        return
-    with path.open("wb") as file:
-        yield file
-
-
-@contextmanager
 def _counter() -> Iterator[Callable[[int], None]]:
     """The number of documents that were read, at a terminal."""
 
@@ -264,3 +245,11 @@ def _print(done: Import, conversion: Conversion, rejected: Path | None, *, is_dr
     if done.rejected:
         place = f"they are in {rejected}" if rejected else "--rejected FILE shows them"
         echo_text(f"{counted(sum(done.rejected.values()), 'document')} rejected: {place}")
+
+
+def _print_old(old: OldPoints, *, are_refused: bool) -> None:
+    if old.number:
+        echo_text(
+            f"older than {old.keep_days:g} days, growd will delete them and keep their rollups: {old.number}"
+            + (" (refused without --old-points=rollups)" if are_refused else "")
+        )

@@ -21,7 +21,7 @@ COMMANDS: Final = {
         "growd_cli.config:config", "Print a sample configuration or the reference of all options."
     ),
     "status": Command("growd_cli.status:status", "Show the state of the running daemon."),
-    "db": Command("growd_cli.db:db", "Export points, and list those that the database rejected."),
+    "db": Command("growd_cli.db:db", "Export points, print their history, and check a CouchDB."),
     "backup": Command("growd_cli.backup:backup", "Copy everything a chamber needs into one file."),
     "restore": Command(
         "growd_cli.restore:restore", "Restore a backup into an empty data folder and empty databases."
@@ -49,10 +49,10 @@ COMMANDS: Final = {
     "uninstall": Command("growd_cli.install:uninstall", "Remove the systemd service."),
     "cloud": Command("growd_cli.cloud:cloud", "Set up and run the cloud side of many devices."),
     "topic": Command("growd_cli.topic:topic", "Read and publish topics of the running daemon."),
-    "param": Command("growd_cli.param:param", "Read and set parameters of the running daemon."),
-    "service": Command("growd_cli.service:service", "Call services of the running daemon."),
+    "param": Command("growd_cli.bus_names:param", "Read and set parameters of the running daemon."),
+    "service": Command("growd_cli.bus_names:service", "Call services of the running daemon."),
     "node": Command(
-        "growd_cli.node:node",
+        "growd_cli.bus_names:node",
         "List and describe the nodes (sensors, controllers, actuators ...) of the running daemon.",
     ),
     "completion": Command(

@@ -14,7 +14,7 @@ from growd.config import ConfigError
 from growd.variables import SHORT_NAMES, similar_variable
 from growd_cli.arguments import HEADINGS, fields_of
 from growd_cli.options import DaemonOptions, client_options
-from growd_cli.output import echo_lines, output_options, print_json, print_result, table, tree
+from growd_cli.output import output_options, print_result, table, tree
 from growd_client.errors import GrowdError, RefusedError
 
 if TYPE_CHECKING:
@@ -70,12 +70,9 @@ def add_look_ups(group: click.Group, resource: str, plural: str) -> None:
         with daemon.client() as client:
             found = look_up(client, resource, name, kind=dict[str, Any])
             fields = fields_of(client, resource, name)
-        if as_json:
-            print_json({**found, "fields": msgspec.to_builtins(fields)} if fields else found)
-            return
-        echo_lines(tree(found))
-        if fields:
-            echo_lines(["", *table(HEADINGS, [field.row() for field in fields])])
+        about = ["", *table(HEADINGS, [field.row() for field in fields])] if fields else []
+        answer = {**found, "fields": fields} if fields else found
+        print_result(answer, [*tree(found), *about], as_json=as_json)
 
 
 def similar(name: str, names: Sequence[str]) -> list[str]:

@@ -142,8 +142,7 @@ def list_command(
         )
         origin = client.address.origin
     if as_json:
-        shown = msgspec.to_builtins(found)
-        print_json({name: shown[name] for name in ("entries", "more", "missing")})
+        print_json({name: getattr(found, name) for name in ("entries", "more", "missing")})
     else:
         entries = ("\n".join(_lines(entry, zone, origin)) for entry in found.entries)
         echo_lines(["\n\n".join(entries) or "no entries"])

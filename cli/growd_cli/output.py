@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
 from growd.runtime.text import aligned
 from growd.variables import VARIABLES
@@ -78,7 +79,7 @@ def _escaped(line: str) -> str:
 
 
 def _json(value: Any, indent: int | None = None) -> str:
-    return safe_json(json.dumps(value, ensure_ascii=False, indent=indent))
+    return safe_json(json.dumps(msgspec.to_builtins(value), ensure_ascii=False, indent=indent))
 
 
 def number(value: float, variable: str = "") -> str:

@@ -78,7 +78,7 @@ def report_pi(
             "model": scene.machine.model,
             "is_supported": is_pi,
             "configuration": None if file is None else str(file),
-            "findings": msgspec.to_builtins(findings),
+            "findings": findings,
         }
         print_result(document, _lines(findings, scene, file), as_json=as_json)
     sys.exit(any(finding.state == "failure" for finding in findings))

@@ -13,7 +13,7 @@ import msgspec
 from growd.runtime.text import moment
 from growd_cli.client import ordered
 from growd_cli.options import client_options, environment_option
-from growd_cli.output import echo_lines, number, output_options, print_json, table, text_of
+from growd_cli.output import number, output_options, print_result, table, text_of
 from growd_cli.terminal import echo_text
 from growd_cli.times import zone_of
 from growd_client.errors import GrowdError, RefusedError
@@ -74,9 +74,6 @@ def list_command(*, daemon: DaemonOptions, environment: str | None, as_json: boo
     where = daemon.environment(environment)
     with daemon.client() as client:
         found, zone = _node(client, where).pumps, zone_of(client)
-    if as_json:
-        print_json(msgspec.to_builtins(found))
-        return
     rows = []
     for each in found:
         last = each.last or {}
@@ -84,7 +81,7 @@ def list_command(*, daemon: DaemonOptions, environment: str | None, as_json: boo
         due = "now" if each.due and each.due["is_due"] else ""
         by = text_of(last["by"]) if last else ""
         rows.append((each.pump, each.variable, number(each.ml_min), number(each.dead_s), when, by, due))
-    echo_lines(table(_HEADINGS, rows))
+    print_result(found, table(_HEADINGS, rows), as_json=as_json)
 
 
 @pump.command()

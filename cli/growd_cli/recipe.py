@@ -22,26 +22,22 @@ import msgspec
 
 from growd.bus.errors import counted
 from growd.config import Chamber
-from growd.recipes.drawing import plan_of
 from growd.recipes.findings import RecipeFinding, errors
 from growd.recipes.formats import InvalidRecipeError
 from growd.recipes.interpreter import FORMATS, check, interpret, read, schema_of
 from growd.runtime.files import EncodingError, read_text
 from growd.runtime.text import duration
+from growd_analysis.recipes.drawing import plan_of
 from growd_cli.names import complete_with, did_you_mean
 from growd_cli.options import (
     DaemonOptions,
     client_options,
     environment_option,
     json_option,
-    output_option,
     refuse,
-    refuse_existing,
-    replace_option,
-    require_package,
 )
 from growd_cli.output import echo_lines, output_options, print_json, print_result, table
-from growd_cli.recipe_plan import coming_of, draw, lasting, position_of, table_of
+from growd_cli.recipe_plan import coming_of, lasting, position_of, table_of
 from growd_cli.terminal import echo_text
 from growd_cli.times import FORMS, time_of, unix_time_in, zone_of
 from growd_client.errors import GrowdError, RefusedError
@@ -163,7 +159,7 @@ def check_command(*, what: str, as_json: bool, **where: Any) -> None:
     findings, chamber = asked.findings()
     wrong = len(errors(findings))
     if as_json:
-        print_json(msgspec.to_builtins(findings))
+        print_json(findings)
     else:
         echo_findings(findings)
         count = f"{counted(wrong, 'error')}, {counted(len(findings) - wrong, 'warning')}"
@@ -200,28 +196,6 @@ def show(*, what: str, as_json: bool, **where: Any) -> None:
 
 
 @recipe.command()
-@_common
-@output_option("Write the picture to FILE.", required=True)
-@replace_option
-def plot(*, what: str, path: Path, replace: bool, **where: Any) -> None:
-    """Draw all set points of a recipe over time.
-
-    FILE is a picture: .png, .svg or .pdf, with a panel for each variable and the names of the phases.
-    """
-    require_package("matplotlib", "a picture")
-    refuse_existing(path, replace=replace)
-    asked = _Asked(what, **where)
-    plan = asked.plan()
-    try:
-        draw(plan, path, _heading(plan, asked.zone))
-    except OSError as error:
-        refuse(f"{path} can't be written: {error.strerror or error}")
-    except ValueError as error:
-        refuse(f"{path} can't be drawn: {error}")
-    echo_text(f"growd: wrote the plan of {plan['recipe_id']} to {path}", err=True)
-
-
-@recipe.command()
 @click.argument("name", metavar="FORMAT", type=click.Choice([*FORMATS]))
 def schema(*, name: str) -> None:
     """Print the JSON Schema of a format, for editors and other programs."""
@@ -251,7 +225,7 @@ def list_command(*, daemon: DaemonOptions, environment: str | None, as_json: boo
         if not row.id.startswith("_design/")
     ]
     lines = table(("recipe", "format", "lasts", "state"), [each.cells() for each in found])
-    print_result(msgspec.to_builtins(found), lines, as_json=as_json)
+    print_result(found, lines, as_json=as_json)
 
 
 @recipe.command()

@@ -12,10 +12,10 @@ import click
 from click.core import ParameterSource
 
 from growd.config import Config, ConfigError, chambers_of, load, load_outputs
-from growd.host import logs
 from growd.host.data_folder import StartError
 from growd.variables import CARBON_DIOXIDE
 from growd.wiring.rest import make_safe
+from growd_cli import logs
 from growd_cli.lazy_group import Command, LazyGroup
 from growd_cli.options import (
     config_option,
@@ -99,11 +99,16 @@ def _run(
     given = tuple(f"{option}={value}" for option, value in named.items() if value is not None)
     flags = {option: f"--{option.partition('.')[2]}" for option, value in named.items() if value is not None}
     to_journal = logs.set_up(verbose=verbose)
-    _make_safe(load_outputs(config, settings + given), data)
+    outputs = load_outputs(config, settings + given)
+    _make_safe(outputs, data)
     # Importing the rest takes time and may fail: by then the outputs are safe.
-    from growd.runtime.event_loop import allow_open_files, run_on_loop  # noqa: PLC0415
-    from growd.wiring.app import App  # noqa: PLC0415
+    from growd.runtime.event_loop import allow_open_files, run_on_loop, saving_memory  # noqa: PLC0415
+
+    # the connections to other servers than the CouchDB name the certificates that they trust
+    with saving_memory(trusts_all=outputs is None or outputs.couchdb.url.startswith("https:")):
+        from growd.wiring.app import App  # noqa: PLC0415
     from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS  # noqa: PLC0415
+    from growd.wiring.hardware import loop_of  # noqa: PLC0415
 
     allow_open_files()
     umask = os.umask(0o077)  # the data may have passwords, such as in the log of a replication
@@ -117,7 +122,7 @@ def _run(
             _log.warning("%s", warning)
         app = App(configuration, data, read, warnings, file=config)
         greet = functools.partial(_greet, configuration, to_journal=to_journal)
-        run_on_loop(app.run(greet), simulates=configuration.simulator.enabled)
+        run_on_loop(app.run(greet), loop_of(configuration))
     except (ConfigError, StartError) as error:
         refuse(error)
     finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import aiohttp
 import click
 from yarl import URL
 
@@ -13,7 +12,8 @@ from growd.bus.errors import counted
 from growd.runtime.event_loop import run_on_loop
 from growd.store.bootstrap import Databases
 from growd.store.errors import StoreError
-from growd.store.exporting.source import CONNECT_S, SILENCE_S, ExportBrokenError, PointSource, SourceReader
+from growd.store.exporting.source import ExportBrokenError, PointSource
+from growd_analysis.points.export import reading
 from growd_analysis.runs.run_export import Counts, RunExport
 from growd_analysis.runs.run_zip import RunZip
 from growd_cli.camera import all_photos
@@ -104,11 +104,8 @@ async def _write(
     scratch: Path,
     report: Callable[[float], None],
 ) -> Counts:
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
-    connector = aiohttp.TCPConnector(ssl=source.tls or True)
-    async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
-        reader = SourceReader(session, source)
-        return await RunExport(reader, source, described, kind, scratch, report, photos).write(file)
+    async with reading(source) as reader:
+        return await RunExport(reader, described, kind, scratch, report, photos).write(file)
 
 
 def _photos(client: DaemonClient, run: dict[str, Any]) -> list[CameraPhoto]:

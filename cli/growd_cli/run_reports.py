@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 import click
 
-from growd.runs.figures import RunFigures
 from growd.variable_names import LANGUAGES
+from growd_analysis.figures.figures import RunFigures
 from growd_analysis.reports.language import Language
 from growd_analysis.reports.rows import MOST_RUNS, figure_rows
 from growd_cli.options import client_options, output_option, refuse_existing, replace_option, write_page

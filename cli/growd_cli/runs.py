@@ -5,49 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
-from growd.runs.archive import short_id
 from growd.runtime.text import aligned, duration, moment
+from growd.store.run_documents import short_id
 from growd_cli.options import client_options, environment_option
 from growd_cli.output import HEADING, number, output_options, print_result, table, tree
 from growd_cli.terminal import echo_text
 from growd_cli.times import zone_of
+from growd_client.methods import ClientMethods
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import tzinfo
 
     from growd_cli.options import DaemonOptions
+    from growd_client.answers import RunSummary
 
 
-class Listed(msgspec.Struct):
-    """A run in the list; times are UNIX seconds."""
-
-    id: str
-    short_id: str
-    started: float
-    recipe_id: str = ""
-    recipe_rev: str = ""
-    started_by: str | None = None
-    ended: float | None = None
-    end_reason: str | None = None
-    ended_by: str | None = None
-
-    def cells(self, zone: tzinfo | None) -> tuple[str, ...]:
-        ended = "" if self.ended is None else moment(self.ended, zone)
-        lasted = "" if self.ended is None else duration(self.ended - self.started)
-        how = "running" if self.ended is None else self.end_reason or ""
-        how = f"{how} by {self.ended_by}" if self.ended_by else how
-        recipe = (
-            f"{self.recipe_id} ({self.recipe_rev.partition('-')[0]})" if self.recipe_rev else self.recipe_id
-        )
-        return self.short_id, recipe, moment(self.started, zone), ended, lasted, how, self.started_by or ""
-
-
-class _Answer(msgspec.Struct):
-    runs: list[dict[str, Any]]
-    more: bool
+def _cells(run: RunSummary, zone: tzinfo | None) -> tuple[str, ...]:
+    """A row of the list."""
+    ended = "" if run.ended is None else moment(run.ended, zone)
+    lasted = "" if run.ended is None else duration(run.ended - run.started)
+    how = "running" if run.ended is None else run.end_reason or ""
+    how = f"{how} by {run.ended_by}" if run.ended_by else how
+    recipe = f"{run.recipe_id} ({run.recipe_rev.partition('-')[0]})" if run.recipe_rev else run.recipe_id
+    return run.short_id, recipe, moment(run.started, zone), ended, lasted, how, run.started_by
 
 
 @click.command("list")
@@ -70,9 +52,9 @@ def list_command(*, daemon: DaemonOptions, environment: str | None, limit: int, 
     """
     where = daemon.environment(environment)
     with daemon.client() as client:
-        answer = client.get("runs", where, kind=_Answer, query=f"limit={limit}")
+        answer = client.send(ClientMethods.runs(client, where, limit=limit))
         zone = zone_of(client)
-    rows = [msgspec.convert(each, Listed).cells(zone) for each in answer.runs]
+    rows = [_cells(each, zone) for each in answer.runs]
     heads = ("run", "recipe", "start", "end", "lasted", "state", "started by")
     print_result(answer.runs, table(heads, rows) if rows else ["no runs"], as_json=as_json)
     if answer.more and not as_json:

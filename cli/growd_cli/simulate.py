@@ -16,21 +16,18 @@ import msgspec
 from growd.bus.errors import counted
 from growd.config import Chamber, load
 from growd.config.profiles import profile_path
-from growd.host import logs
+from growd.host.data_folder import StartError
+from growd.host.logs import timed_by
 from growd.recipes.findings import errors
 from growd.recipes.formats import RecipeRefusedError
 from growd.recipes.interpreter import check, interpret
 from growd.recipes.runner import PERIOD_S
-from growd.runtime.event_loop import run_on_loop
 from growd.runtime.text import duration
 from growd.store.errors import StoreError
 from growd.wiring.config_checks import DEVICE_CHECKS
 from growd.wiring.files import shipped_folder
-from growd_analysis.simulation.configuration import with_camera
-from growd_analysis.simulation.faults import FORM, fault_of
-from growd_analysis.simulation.simulated_run import DAY_S, SimulatedRun, Simulation, run_simulation
-from growd_analysis.simulation.summary import summary_of
 from growd_camera.film import Film, FilmError
+from growd_cli import logs
 from growd_cli.names import did_you_mean
 from growd_cli.options import (
     config_option,
@@ -48,14 +45,17 @@ from growd_cli.run_reports import lang_option
 from growd_cli.simulate_table import table_of
 from growd_cli.terminal import echo_text
 from growd_drivers.errors import DriverError
-from growd_hwsim.errors import SimulationError
+from growd_simulation.recipes.configuration import with_camera
+from growd_simulation.recipes.faults import FORM, fault_of
+from growd_simulation.recipes.simulated_run import DAY_S, SimulatedRun, Simulation, run_simulation
+from growd_simulation.recipes.summary import summary_of
+from growd_simulation.simulated_clock import SimulatedClock, run_simulated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from growd.config import Config
-    from growd.runtime.simulated_clock import SimulatedClock
-    from growd_analysis.simulation.simulated_run import SimulationProgress
+    from growd_simulation.recipes.simulated_run import SimulationProgress
 
 MOST_DAYS: Final = 1_000.0
 DEFAULT: Final = "climate"
@@ -227,9 +227,9 @@ def _simulated(
     logs.set_up(verbose=False) if verbose else logs.be_quiet()
     shown = _json_lines() if as_json else _bar(simulation)
     try:
-        with shown as tell, logs.timed_by(clock.time):
-            return run_on_loop(_interruptible(simulation, clock, tell), clock)
-    except (RecipeRefusedError, DriverError, SimulationError, StoreError) as error:
+        with shown as tell, timed_by(clock.time):
+            return run_simulated(_interruptible(simulation, clock, tell), clock)
+    except (RecipeRefusedError, DriverError, StartError, StoreError) as error:
         refuse(str(error))
 
 

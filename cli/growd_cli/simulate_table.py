@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import tzinfo
 
-    from growd_analysis.simulation.summary import Happened, Injected, SetPointKept, Summary
+    from growd_simulation.recipes.summary import Happened, Injected, SetPointKept, Summary
 
 
 def table_of(summary: Summary, zone: tzinfo | None) -> Iterator[str]:

@@ -39,8 +39,7 @@ def status(*, daemon: DaemonOptions, as_json: bool) -> None:
         texts = {
             f"{name}s": [each.text for each in notices if each.severity == name] for name in SEVERITIES[:2]
         }
-        verdict = msgspec.to_builtins(verdict_of(found, notices))
-        print_json({**msgspec.to_builtins(found), "verdict": verdict, **texts})
+        print_json({**msgspec.to_builtins(found), "verdict": verdict_of(found, notices), **texts})
     else:
         echo_text(report(found, zone))
     sys.exit(1 if any(each.severity == "failure" for each in notices) else 0)

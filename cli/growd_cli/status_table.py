@@ -152,7 +152,7 @@ def _of_store(store: StoreStatus, now: float) -> Iterator[str]:
         ago = f"the last {lasted(now - store.dropped_at)} ago"
         yield f"  {counted(store.dropped_ever, 'point')} LOST for lack of room, {ago}"
     if store.rejected:
-        yield f"  {counted(store.rejected, 'point')} refused by the database: see `growd db rejected`"
+        yield f"  {counted(store.rejected, 'point')} refused by the database: see the service store/rejected"
     yield from (f"  {notice}" for notice in store.notices)
 
 

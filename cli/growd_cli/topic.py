@@ -139,8 +139,7 @@ def _follow(client: DaemonClient, topic: str) -> Iterator[TopicMessage]:
     later one is refused permanently.
     """
     from growd_client.blocking import messages_of  # noqa: PLC0415  other commands need none of this
-    from growd_client.following import Disconnected, Dropped, Following  # noqa: PLC0415
-    from growd_client.pauses import Pauses  # noqa: PLC0415
+    from growd_client.following import Disconnected, Dropped, Following, Pauses  # noqa: PLC0415
 
     def report(event: StreamEvent) -> None:
         if isinstance(event, Dropped):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         PastRange,
         PhotoInfo,
         Posted,
+        Quality,
         RunList,
         RunMeasurement,
         RunNote,
@@ -45,9 +46,7 @@ if TYPE_CHECKING:
         UnavailableError,
         UsageError,
     )
-    from growd_client.following import Disconnected, Dropped, Reconnected, StreamEvent
-    from growd_client.pauses import Pauses
-    from growd_client.quality import Quality
+    from growd_client.following import Disconnected, Dropped, Pauses, Reconnected, StreamEvent
 
 __all__ = [
     "AsyncGrowd",
@@ -92,8 +91,7 @@ __all__ = [
 _MODULES: Final = {
     "AsyncGrowd": "asynchronous",
     "Growd": "blocking",
-    "Pauses": "blocking",
-    **dict.fromkeys(("Disconnected", "Dropped", "Reconnected", "StreamEvent"), "following"),
+    **dict.fromkeys(("Disconnected", "Dropped", "Pauses", "Reconnected", "StreamEvent"), "following"),
 }
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from growd_client.errors import UsageError
+from growd_client.request import API
+from growd_client.trust import trusting
+
+if TYPE_CHECKING:
+    import ssl
 
 DEFAULT_URL: Final = "http://127.0.0.1:5984"
-API: Final = "api/0.0.1"
-"""The path of the API below that of growd. A URL may have it."""
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -83,6 +88,32 @@ def address_from(url: str, *, name: str = "svc", what: str = "the URL") -> Addre
     login = Login(unquote(parts.username), unquote(parts.password or "")) if parts.username else None
     path = parts.path.rstrip("/").removesuffix(f"/{API}") or f"/_{name}"
     return Address(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], path, login)
+
+
+def given_address(url: str | None) -> Address:
+    """From `url`, else from GROWD_URL, else growd on this machine. Raises `UsageError`."""
+    return address_from(url or os.environ.get("GROWD_URL") or DEFAULT_URL)
+
+
+def given_login(address: Address, user: str | None, password: str | None) -> Login | None:
+    """From the arguments, else from the URL, else from GROWD_USER and GROWD_PASSWORD. Raises `UsageError`."""
+    found = address.login
+    if user is None and password is None and found is not None and found.password:
+        return found
+    user = user or (found.user if found else os.environ.get("GROWD_USER"))
+    if not user:
+        return None
+    password = password if password is not None else os.environ.get("GROWD_PASSWORD")
+    if password is None:
+        raise UsageError(f"no password for {user}: give password, or set GROWD_PASSWORD")
+    return Login(user, password)
+
+
+def given_trust(address: Address, ca: str | Path | None) -> ssl.SSLContext | None:
+    """The authorities of the machine, or those in the file `ca`; None for http. Raises `UsageError`."""
+    if address.scheme != "https":
+        return None
+    return trusting(Path(ca) if ca is not None else None)
 
 
 def _is_plain(text: str) -> bool:

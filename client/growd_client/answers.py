@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
 import msgspec
 
-from growd_client.quality import Quality  # noqa: TC001  msgspec reads it
+
+class Quality(StrEnum):
+    """The quality of a value. Only an `ok` value is a measurement."""
+
+    OK = "ok"
+    WARM_UP = "warm-up"
+    STALE = "stale"
+    FAULT = "fault"
 
 
 class TopicMessage(msgspec.Struct, frozen=True):

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import aiohttp
 from yarl import URL
 
-from growd_client.connecting import given_address, given_login, given_trust
+from growd_client.address import given_address, given_login, given_trust
 from growd_client.connection import PIECE_BYTES, TIMEOUT_S
 from growd_client.errors import GrowdError, UsageError
-from growd_client.following import EVENT_STREAM, EventLines, Following, Lines
+from growd_client.following import EVENT_STREAM, EventLines, Following, Lines, Pauses
 from growd_client.methods import ClientMethods
-from growd_client.pauses import Pauses
 from growd_client.points import PointPages, refuses_a_name
 from growd_client.server import ANSWER_BYTES, Server
 
@@ -24,13 +23,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from growd_client.answers import (
-        StoredPoint,
-        TopicMessage,
-    )
-    from growd_client.calls import ClientCall, Time
+    from growd_client.answers import StoredPoint, TopicMessage
     from growd_client.following import StreamEvent
     from growd_client.form import PhotoForm
+    from growd_client.methods import Time
+    from growd_client.request import ClientCall
 
 T = TypeVar("T")
 _FAILURES: Final = (aiohttp.ClientError, TimeoutError, OSError)

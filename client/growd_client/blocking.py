@@ -5,24 +5,21 @@ from __future__ import annotations
 from time import sleep
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from growd_client.connecting import given_address, given_login, given_trust
+from growd_client.address import given_address, given_login, given_trust
 from growd_client.connection import TIMEOUT_S, DaemonClient
 from growd_client.errors import GrowdError
-from growd_client.following import EVENT_STREAM, EventLines, Following
+from growd_client.following import EVENT_STREAM, EventLines, Following, Pauses
 from growd_client.methods import ClientMethods
-from growd_client.pauses import Pauses
 from growd_client.points import PointPages, refuses_a_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from growd_client.answers import (
-        StoredPoint,
-        TopicMessage,
-    )
-    from growd_client.calls import ClientCall, Time
+    from growd_client.answers import StoredPoint, TopicMessage
     from growd_client.following import StreamEvent
+    from growd_client.methods import Time
+    from growd_client.request import ClientCall
 
 T = TypeVar("T")
 

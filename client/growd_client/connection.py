@@ -10,21 +10,18 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
-from urllib.parse import quote
 
 import msgspec
 
-from growd_client.address import API
-from growd_client.encoding import encoded
+from growd_client.request import ClientCall, encoded, target
 from growd_client.server import ANSWER_BYTES, Hints, Server
 from growd_client.trust import trusting
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from growd_client.address import Address, Login
-    from growd_client.calls import ClientCall
     from growd_client.errors import GrowdError
 
 T = TypeVar("T")
@@ -81,35 +78,30 @@ class DaemonClient:
 
         Raises `GrowdError`; for an unknown name `RefusedError` with status 404.
         """
-        return self._ask("GET", target(resource, name, query), None, kind)
+        return self._ask("GET", target(resource, name, query), kind)
 
     def page(self, resource: str, name: str = "", *, query: str = "") -> bytes:
         """GET a page from the API, as it is. Raises as `get`."""
-        status, body, headers = self._whole("GET", target(resource, name, query), None)
-        return self.server.decoded(status, body, headers, bytes)
+        return self.send(ClientCall("GET", target(resource, name, query), bytes))
 
     def post(self, resource: str, name: str, body: Any, *, kind: type[T], query: str = "") -> T:
         """POST to the API, with `body` as JSON. Raises `GrowdError`."""
-        return self._ask("POST", target(resource, name, query), encoded(body), kind)
+        return self._ask("POST", target(resource, name, query), kind, encoded(body))
 
     def delete(self, resource: str, name: str, *, kind: type[T]) -> T:
         """DELETE at the API. Raises `GrowdError`."""
-        return self._ask("DELETE", target(resource, name), None, kind)
+        return self._ask("DELETE", target(resource, name), kind)
 
     def call(self, service: str, arguments: Any, *, kind: type[T], also: tuple[int, ...] = (400,)) -> T:
         """Call a service; HTTP statuses in `also` count as answers. Raises `GrowdError`."""
-        return self._ask("POST", target("service", service), encoded(arguments), kind, also)
+        return self._ask("POST", target("service", service), kind, encoded(arguments), also=also)
 
     def database(self, method: str, path: str, body: Any = None, *, kind: type[T]) -> T:
         """Send a request to the database behind the daemon; `path` is relative to the database's root.
 
         Raises `GrowdError`; if the database refuses, `RefusedError` with its status and reason.
         """
-        sent = None if body is None else encoded(body)
-        status, answer, headers = self._whole(method, self.server.in_database(path), sent)
-        if status >= HTTPStatus.BAD_REQUEST:
-            raise self.server.database_refusal(status, answer, headers)
-        return self.server.decoded(HTTPStatus.OK, answer, headers, _decoder(kind))
+        return self._ask(method, path, kind, None if body is None else encoded(body), of_database=True)
 
     @contextmanager
     def lines(
@@ -136,28 +128,24 @@ class DaemonClient:
             other._set_silence(silence_s)
             yield _lines(response)
 
-    def _ask(
-        self, method: str, path: str, body: bytes | None, kind: type[T], also: tuple[int, ...] = ()
-    ) -> T:
-        status, answer, headers = self._whole(method, path, body)
-        taken = HTTPStatus.OK if status in also else status
-        return self.server.decoded(taken, answer, headers, _decoder(kind))
+    def _ask(self, method: str, path: str, kind: type[T], body: bytes | None = None, **more: Any) -> T:
+        call: ClientCall[T] = ClientCall(method, path, partial(msgspec.json.decode, type=kind), body, **more)
+        return self.send(call)
 
     def _whole(
         self,
         method: str,
         path: str,
         body: bytes | Iterable[bytes] | None,
-        headers: Mapping[str, str] | None = None,
-        timeout_s: float | None = None,
+        headers: Mapping[str, str],
+        limit_s: float,
     ) -> tuple[int, bytes, Mapping[str, str]]:
         if method != "GET":
             self.close()  # the server may have closed an idle connection, and a change must be sent only once
-        limit_s = self.server.timeout_s if timeout_s is None else timeout_s
         try:
-            response = self._begin(method, path, body, headers or {}, limit_s)
+            response = self._begin(method, path, body, headers, limit_s)
         except _StaleError:
-            response = self._begin(method, path, body, headers or {}, limit_s)
+            response = self._begin(method, path, body, headers, limit_s)
         return response.status, self._read(response, limit_s), dict(response.headers)
 
     def _begin(
@@ -170,8 +158,6 @@ class DaemonClient:
     ) -> http.client.HTTPResponse:
         """Send a request, read the head of the answer; a path without a leading slash is below growd's."""
         sent = {"Accept": "application/json", "User-Agent": "growd", **headers}
-        if body is not None:
-            sent.setdefault("Content-Type", "application/json")
         if self.server.login is not None:
             sent["Authorization"] = self.server.login.header
         is_reused = self._connection is not None
@@ -273,22 +259,12 @@ def _limited(link: socket.socket, seconds: float) -> Iterator[None]:
             raise TimeoutError
 
 
-def _decoder(kind: type[T]) -> Callable[[bytes], T]:
-    return partial(msgspec.json.decode, type=kind)
-
-
 class _TooLongError(Exception):
     """The answer is longer than `ANSWER_BYTES`."""
 
 
 class _StaleError(Exception):
     """The server had closed an idle connection."""
-
-
-def target(resource: str, name: str = "", query: str = "") -> str:
-    """The path of a resource of the API; a name keeps its slashes."""
-    parts = [API, resource, *([quote(name.removeprefix("/"))] if name else [])]
-    return "/".join(parts) + (f"?{query}" if query else "")
 
 
 def _body_of(response: http.client.HTTPResponse, timeout_s: float) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import urlencode
@@ -10,18 +11,34 @@ from urllib.parse import urlencode
 import msgspec
 
 from growd_client.answers import TopicMessage
-from growd_client.connection import LINE_BYTES, target
+from growd_client.connection import LINE_BYTES
 from growd_client.errors import GrowdError, NotReachedError, RefusedError, UsageError
+from growd_client.request import target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from growd_client.pauses import Pauses
 
 EVENT_STREAM: Final = "text/event-stream"
 _PASSING: Final = {HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 _MOST_REFUSALS: Final = 20  # in a row: after a restart the topics may come later
 _log = logging.getLogger("growd_client")
+
+
+class Pauses(msgspec.Struct, frozen=True):
+    """Pauses between attempts: `first_s` seconds, twice as long after each failure, up to `longest_s`.
+
+    Each is shortened at random, at most to the share `least` of it, so that many devices do not try at the
+    same moment. A `first_s` above `longest_s` is not shortened to it.
+    """
+
+    first_s: float = 0.5
+    longest_s: float = 30.0
+    least: float = 0.5
+
+    def after(self, failures: int) -> float:
+        """The pause after this number of failures in a row, from 1."""
+        whole = min(self.first_s * 2.0 ** min(failures - 1, 30), max(self.first_s, self.longest_s))
+        return whole * random.uniform(self.least, 1.0)  # noqa: S311  no secret
 
 
 class Disconnected(msgspec.Struct, frozen=True):

@@ -7,8 +7,8 @@ from os import SEEK_END
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from growd_client.encoding import encoded
 from growd_client.errors import UsageError
+from growd_client.request import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,14 +8,14 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from growd_client.answers import StoredPoint  # noqa: TC001  msgspec reads it
-from growd_client.calls import HISTORY_S, ClientCall, seconds_of
 from growd_client.errors import NotFoundError, UsageError
-from growd_client.methods import ClientMethods
+from growd_client.methods import HISTORY_S, ClientMethods, seconds_of
+from growd_client.request import ClientCall
 
 if TYPE_CHECKING:
     from growd_client.answers import PastRange
-    from growd_client.calls import Time
     from growd_client.errors import GrowdError
+    from growd_client.methods import Time
 
 DATABASES: Final = {
     **dict.fromkeys(("measured", "desired"), "environmental_data_point"),

@@ -18,10 +18,10 @@ from growd_client.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from growd_client.address import Address, Login
-    from growd_client.calls import ClientCall
+    from growd_client.request import ClientCall
 
 T = TypeVar("T")
 
@@ -29,8 +29,8 @@ ANSWER_BYTES: Final = 64 * 1024 * 1024
 """Limit of one answer."""
 _LOGIN_REFUSALS: Final = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 _OWNED: Final = {"read_only", "not_open"}  # codes of 403 that no login changes
-_POINTS_REFUSALS: Final[dict[int, tuple[type[RefusedError], str]]] = {
-    401: (NotAllowedError, " (user and password of an account that may read it)"),
+_DATABASE_REFUSALS: Final[dict[int, tuple[type[RefusedError], str]]] = {
+    401: (NotAllowedError, " ({login} of an account that may read it)"),
     403: (NotAllowedError, " (its _security names who may read it, see docs/access.md)"),
     404: (NotFoundError, " (prefix must be [couchdb] prefix of growd)"),
 }
@@ -84,20 +84,14 @@ class Server(msgspec.Struct, frozen=True):
 
     def answer(self, call: ClientCall[T], status: int, body: bytes, headers: Mapping[str, str]) -> T:
         """The answer to a call. Raises `GrowdError`."""
-        if call.of_database and status != HTTPStatus.OK:
-            raise self._points_refusal(call, status, body, headers)
+        if call.of_database and status >= HTTPStatus.BAD_REQUEST:
+            raise self._database_refusal(call, status, body, headers)
         if call.unknown and status == HTTPStatus.NOT_FOUND and refusal_of(body).ERROR:
             raise NotFoundError(call.unknown, status, "not_found")
-        return self.decoded(status, body, headers, call.decode)
-
-    def decoded(
-        self, status: int, body: bytes, headers: Mapping[str, str], decode: Callable[[bytes], T]
-    ) -> T:
-        """The answer of growd. Raises `GrowdError`."""
-        if status != HTTPStatus.OK:
+        if status != HTTPStatus.OK and status not in call.also and not call.of_database:
             raise self.refusal(status, body, headers)
         try:
-            return decode(body)
+            return call.decode(body)
         except msgspec.DecodeError as error:
             raise self.other_program(str(error)) from None
 
@@ -123,16 +117,6 @@ class Server(msgspec.Struct, frozen=True):
             return UnavailableError(refusal.ERROR, status, refusal.error, seconds)
         return RefusedError(refusal.ERROR, status, refusal.error)
 
-    def database_refusal(self, status: int, body: bytes, headers: Mapping[str, str]) -> GrowdError:
-        """The error of an answer of the database, or of growd in front of it."""
-        refusal = refusal_of(body)
-        if refusal.ERROR or not refusal.reason:
-            return self.refusal(status, body, headers)
-        if status == HTTPStatus.UNAUTHORIZED:
-            return NotAllowedError(self._not_allowed(status, refusal.reason), status, refusal.error)
-        kind = NotFoundError if status == HTTPStatus.NOT_FOUND else RefusedError
-        return kind(refusal.reason, status, refusal.error)
-
     def silent(self) -> NotReachedError:
         return NotReachedError(
             f"no daemon answers at {self.address}: is growd running? ({self.hints.address})"
@@ -156,15 +140,16 @@ class Server(msgspec.Struct, frozen=True):
     def handshake_failed(self) -> NotReachedError:
         return NotReachedError(f"the TLS handshake with {self.address} failed; is it http?")
 
-    def _points_refusal(
+    def _database_refusal(
         self, call: ClientCall[Any], status: int, body: bytes, headers: Mapping[str, str]
     ) -> GrowdError:
         """Names the database, which has its own rules of who may read it."""
         refusal = refusal_of(body)
         if refusal.ERROR or not refusal.reason:
             return self.refusal(status, body, headers)
-        kind, hint = _POINTS_REFUSALS.get(status, (RefusedError, ""))
+        kind, hint = _DATABASE_REFUSALS.get(status, (RefusedError, ""))
         database = unquote(call.target.partition("/")[0])
+        hint = hint.format(login=self.hints.login)
         return kind(f"the database {database}: {refusal.reason}{hint}", status, refusal.error)
 
     def _not_allowed(self, status: int, reason: str) -> str:

@@ -59,7 +59,7 @@ class Checkpoints:
             info = await self._couch.info(self._database)
             if info is None:
                 raise CouchUnavailableError(
-                    f"there is no database {self._database}; `growd cloud prepare` makes it"
+                    f"there is no database {self._database}; the next start of a receiver makes it"
                 )
             self._made = info["instance_start_time"]
             self._looked = self._clock.monotonic()

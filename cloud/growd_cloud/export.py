@@ -71,8 +71,11 @@ class CloudExport:
         databases = [(kind, name) for kind in self._kinds for name in self._databases(kind)]
         for number, (kind, name) in enumerate(databases):
             self._report(number / len(databases))
-            share = _Share(number, len(databases))
-            if await self._export(kind, name, places.get(name), found, share):
+
+            def report(part: float, before: int = number) -> None:
+                self._report((before + part) / len(databases))
+
+            if await self._export(kind, name, places.get(name), found, report):
                 found.databases += 1
             else:
                 await self._note_gone(places.get(name), found)
@@ -81,16 +84,22 @@ class CloudExport:
         return found
 
     async def _export(
-        self, kind: str, name: str, place: ReadPlace | None, found: ExportRound, share: _Share
+        self,
+        kind: str,
+        name: str,
+        place: ReadPlace | None,
+        found: ExportRound,
+        report: Callable[[float], None],
     ) -> bool:
         """Export what is new in a database; whether there is one."""
+        done = 0
         buffer = _Buffer(kind, self._files, self._state, place)
         try:
             async with aclosing(CloudFeed(self._couch, name).documents(place)) as batches:
                 async for batch in batches:
                     await asyncio.to_thread(buffer.add, batch)
-                    share.add(len(batch.points), batch.pending)
-                    self._report(share.part)
+                    done += len(batch.points)
+                    report(done / max(1, done + batch.pending))
                     if buffer.rows >= self._most_rows:
                         found.rows[kind] += await asyncio.to_thread(buffer.write)
         except (CouchError, asyncio.CancelledError):
@@ -126,23 +135,6 @@ class CloudExport:
             month = month.next
         yield self._names.other(kind)
         yield f"{self._names.prefix}{_SINGLE[kind]}"
-
-
-class _Share:
-    """How much of a round is done: `number` of `of` databases, and a part of the next one."""
-
-    def __init__(self, number: int, of: int) -> None:
-        self._number, self._of = number, of
-        self._done = self._pending = 0
-
-    def add(self, done: int, pending: int) -> None:
-        self._done += done
-        self._pending = pending
-
-    @property
-    def part(self) -> float:
-        here = self._done / max(1, self._done + self._pending)
-        return (self._number + here) / self._of
 
 
 class _Buffer:

@@ -17,13 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from growd.store.exporting.csv_format import CsvFormat
+from growd_analysis.points.csv_format import CsvFormat
 from growd_analysis.points.parquet import array_of
-from growd_cloud.export_state import ExportedFile, ExportFolderError, Partition
+from growd_cloud.export_state import ExportFolderError, Partition
 from growd_cloud.months import Month
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from growd_cloud.export_state import ExportState, ReadPlace
 
@@ -79,28 +80,27 @@ class PartitionedFiles:
         self._stopped.set()
 
     def write(self, kind: str, tables: Sequence[Any], place: ReadPlace) -> int:
-        """Write the rows that no file has, and move the place in the same step; how many they were."""
+        """Write the rows that no file has, then move the place; how many they were."""
+        rows = 0
         with self._state.explained():
-            new: list[ExportedFile] = []
             for partition, table in _partitions(kind, tables):
                 fresh = self._fresh(partition, table)
                 if fresh.num_rows:
-                    file = self._file(partition, len(new))
-                    new.append(self._written(file, [fresh.sort_by(_ORDER)]))
-            self._state.commit(new, place)
-            return sum(file.rows for file in new)
+                    self._state.add(self._written(kind, [fresh.sort_by(_ORDER)]), partition)
+                    rows += fresh.num_rows
+            self._state.set_place(place)
+        return rows
 
     def merge(self, present: Month) -> int:
         """Merge small files, and all of a partition before the present month; how many merges."""
         merges, month = 0, _folder(present)
         with self._state.explained():
-            for partition in self._state.split_partitions(month, MERGED_AT_ONCE):
+            for partition in [*self._state.split_partitions(month, MERGED_AT_ONCE)]:
                 files = self._state.files(partition)
                 for group in [files] if partition.month < month else _alike(files):
                     if self._stopped.is_set():
                         return merges
-                    merged = self._written(self._file(partition, 0), self._rows(group))
-                    self._state.commit([merged], None, replaced=group)
+                    self._state.replace(group, self._written(partition.kind, _rows(group)), partition)
                     merges += 1
         return merges
 
@@ -109,41 +109,19 @@ class PartitionedFiles:
         ids = table["id"].to_pylist()
         first = {one: row for row, one in reversed([*enumerate(ids)])}
         known = [first[one] != row for row, one in enumerate(ids)]
-        for file in self._state.files(partition, min(ids), max(ids)):
-            wanted = pa.array(ids)
-            for batch in self._open(file).iter_batches(columns=["id"], use_threads=False):
-                found = pc.is_in(wanted, value_set=batch.column(0)).to_pylist()
-                known = [old or new for old, new in zip(known, found, strict=True)]
+        for path in self._state.files(partition):
+            file = _opened(path)
+            if _may_have(file, min(ids), max(ids)):
+                wanted = pa.array(ids)
+                for batch in file.iter_batches(columns=["id"], use_threads=False):
+                    found = pc.is_in(wanted, value_set=batch.column(0)).to_pylist()
+                    known = [old or new for old, new in zip(known, found, strict=True)]
         return table.filter(pa.array([not one for one in known]))
 
-    def _rows(self, files: Sequence[ExportedFile]) -> Iterator[Any]:
-        if sum(file.rows for file in files) <= _SORTED_ROWS:
-            parts = [self._open(file).read(use_threads=False) for file in files]
-            yield pa.concat_tables(parts).sort_by(_ORDER)
-            return
-        for file in files:
-            opened = self._open(file)
-            for group in range(opened.num_row_groups):
-                yield opened.read_row_group(group, use_threads=False)
-
-    def _open(self, file: ExportedFile) -> Any:
-        path = self._state.path(file)
-        try:
-            return parquet.ParquetFile(path)
-        except FileNotFoundError:
-            sentence = f"{path} is missing: put it back, or export into an empty folder"
-        except pa.ArrowException as error:
-            sentence = f"{path} is damaged ({error}): put a copy back, or export into an empty folder"
-        raise ExportFolderError(sentence)
-
-    def _file(self, partition: Partition, offset: int) -> ExportedFile:
-        return ExportedFile(self._state.next_number() + offset, partition, 0, 0, "\x7f", "")
-
-    def _written(self, file: ExportedFile, tables: Sequence[Any] | Iterator[Any]) -> ExportedFile:
-        path = self._state.staging / file.name
-        schema = SCHEMAS[file.partition.kind]
+    def _written(self, kind: str, tables: Iterable[Any]) -> Path:
+        """A file of `staging` with these rows, on the disk."""
+        path, schema = self._state.staging / "new.parquet", SCHEMAS[kind]
         dictionaries = [name for name in schema.names if name not in _DELTAS and name != "is_manual"]
-        rows, first, last = 0, file.first_id, file.last_id
         with path.open("wb") as target:
             with parquet.ParquetWriter(
                 target,
@@ -155,13 +133,36 @@ class PartitionedFiles:
             ) as writer:
                 for table in tables:
                     writer.write_table(table, row_group_size=_GROUP_ROWS)
-                    rows += table.num_rows
-                    ends = pc.min_max(table["id"]).as_py()
-                    first, last = min(first, ends["min"]), max(last, ends["max"])
             target.flush()
             os.fsync(target.fileno())
-            size = target.tell()
-        return file._replace(rows=rows, bytes=size, first_id=first, last_id=last)
+        return path
+
+
+def _rows(files: Sequence[Path]) -> Iterator[Any]:
+    """The rows of files, in order if they are few."""
+    opened = [_opened(path) for path in files]
+    if sum(file.metadata.num_rows for file in opened) <= _SORTED_ROWS:
+        yield pa.concat_tables([file.read(use_threads=False) for file in opened]).sort_by(_ORDER)
+        return
+    for file in opened:
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group, use_threads=False)
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return parquet.ParquetFile(path)
+    except pa.ArrowException as error:
+        raise ExportFolderError(
+            f"{path} is damaged ({error}): put a copy back, or export into an empty folder"
+        ) from None
+
+
+def _may_have(file: Any, first: str, last: str) -> bool:
+    """Whether a file may have ids from `first` to `last`, by its statistics."""
+    column = file.schema_arrow.names.index("id")
+    ends = [file.metadata.row_group(group).column(column).statistics for group in range(file.num_row_groups)]
+    return any(each is None or (each.min <= last and each.max >= first) for each in ends)
 
 
 def _partitions(kind: str, tables: Sequence[Any]) -> Iterator[tuple[Partition, Any]]:
@@ -179,11 +180,11 @@ def _folder(month: Month) -> str:
     return f"{month.year:04d}-{month.month:02d}"
 
 
-def _alike(files: Sequence[ExportedFile]) -> list[list[ExportedFile]]:
+def _alike(files: Sequence[Path]) -> list[list[Path]]:
     """Groups of files of about one size, so that a row is rewritten a few times only."""
-    sizes: defaultdict[int, list[ExportedFile]] = defaultdict(list)
-    for file in files:
-        sizes[int(math.log(file.rows, MERGED_AT_ONCE))].append(file)
+    sizes: defaultdict[int, list[Path]] = defaultdict(list)
+    for path in files:
+        sizes[int(math.log(_opened(path).metadata.num_rows, MERGED_AT_ONCE))].append(path)
     return [group for group in sizes.values() if len(group) >= MERGED_AT_ONCE]
 
 

@@ -1,8 +1,8 @@
-"""What `growd cloud export` has done: the files that count, and the place in each database. Blocking.
+"""The folder of `growd cloud export`: its files, and the place in each database. Blocking.
 
-A SQLite file in the folder `_growd` of the export. One transaction adds the files of a write and moves the
-place. New files wait in `_growd/new` until that transaction is on the disk, and get their place after it, so
-that readers never see a file that might be written again.
+The files that count are those in the folders of the partitions. A write puts new files there, and then moves
+the place: after a kill in between the same points are read again, and known by their ids. A merge is noted in
+`_growd/merge.json` before it changes files, and the next start ends one that was interrupted.
 """
 
 from __future__ import annotations
@@ -11,27 +11,22 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from growd.runtime.files import sync_folder
+import msgspec
+
+from growd.runtime.files import sync_folder, write_atomically
 from growd.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-_TABLES: Final = """
-CREATE TABLE IF NOT EXISTS file (
-    number INTEGER PRIMARY KEY, kind TEXT NOT NULL, month TEXT NOT NULL, device TEXT NOT NULL,
-    rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
-    first_id TEXT NOT NULL, last_id TEXT NOT NULL, state TEXT NOT NULL
-);
-CREATE INDEX IF NOT EXISTS partition ON file (kind, month, device);
-CREATE INDEX IF NOT EXISTS unsettled ON file (state) WHERE state <> 'there';
+_TABLE: Final = """
 CREATE TABLE IF NOT EXISTS place (
     database TEXT PRIMARY KEY, made TEXT NOT NULL, since TEXT NOT NULL, after TEXT,
     gone INTEGER NOT NULL DEFAULT 0
-);
+)
 """
-_SUFFIX: Final = ".parquet"
+_FILES: Final = "part-*.parquet"
 
 
 class ExportFolderError(StoreError):
@@ -51,22 +46,6 @@ class Partition(NamedTuple):
         return f"{self.kind}/month={self.month}/device={self.device}"
 
 
-class ExportedFile(NamedTuple):
-    """A Parquet file, and the first and last of its ids."""
-
-    number: int
-    partition: Partition
-    rows: int
-    bytes: int
-    first_id: str
-    last_id: str
-
-    @property
-    def name(self) -> str:
-        """Its name; a number is never used twice."""
-        return f"part-{self.number:09d}{_SUFFIX}"
-
-
 class ReadPlace(NamedTuple):
     """How far a database is read.
 
@@ -81,21 +60,35 @@ class ReadPlace(NamedTuple):
     gone: bool = False
 
 
+class _Merge(msgspec.Struct):
+    """A new file in the place of others, by their paths in the folder."""
+
+    staged: str
+    target: str
+    replaced: list[str]
+
+
 class ExportState:
     """The state of one folder; only one process at a time has it."""
 
     def __init__(self, folder: Path) -> None:
+        own = folder / "_growd"
         self.folder = folder
-        self.staging = folder / "_growd" / "new"
+        self.staging = own / "new"
+        """For files that are written; a start removes what it finds there."""
+        self._places = own / "state.sqlite3"
+        self._merge = own / "merge.json"
         with self.explained():
             self._check_folder()
             self.staging.mkdir(parents=True, exist_ok=True)
             self._file = sqlite3.connect(
-                folder / "_growd" / "state.sqlite3", isolation_level=None, timeout=0, check_same_thread=False
+                self._places, isolation_level=None, timeout=0, check_same_thread=False
             )
             try:
                 self._open()
-                self._settle()
+                self._end_merge()
+                for left in self.staging.iterdir():
+                    left.unlink()
             except BaseException:
                 self._file.close()
                 raise
@@ -112,63 +105,49 @@ class ExportState:
         }
 
     def set_place(self, place: ReadPlace) -> None:
-        """Move a place without new files."""
-        self.commit([], place)
+        """Move a place; what was read before it is in files."""
+        with self.explained():
+            self._file.execute("INSERT OR REPLACE INTO place VALUES (?, ?, ?, ?, ?)", place)
 
     def forget_places(self) -> None:
         """Read all databases from their beginning again."""
         with self.explained():
             self._file.execute("DELETE FROM place")
 
-    def files(self, partition: Partition, first_id: str = "", last_id: str = "\x7f") -> list[ExportedFile]:
-        """The files of a partition which may have ids from `first_id` to `last_id`."""
-        return self._files(
-            "kind = ? AND month = ? AND device = ? AND last_id >= ? AND first_id <= ? AND state <> 'gone' "
-            "ORDER BY first_id",
-            (*partition, first_id, last_id),
-        )
+    def files(self, partition: Partition) -> list[Path]:
+        """The files of a partition, the oldest first."""
+        return sorted((self.folder / partition.path).glob(_FILES))
 
-    def split_partitions(self, before: str, most: int) -> list[Partition]:
+    def split_partitions(self, before: str, most: int) -> Iterator[Partition]:
         """Partitions with two files and more in months before this one, or with `most` and more."""
-        rows = self._file.execute(
-            "SELECT kind, month, device FROM file GROUP BY kind, month, device "
-            "HAVING count(*) >= CASE WHEN month < ? THEN 2 ELSE ? END",
-            (before, most),
-        )
-        return [Partition(*row) for row in rows]
+        for folder in sorted(self.folder.glob("*/month=*/device=*")):
+            kind, *rest = folder.relative_to(self.folder).parts
+            partition = Partition(kind, *(part.partition("=")[2] for part in rest))
+            if len(self.files(partition)) >= (2 if partition.month < before else most):
+                yield partition
 
-    def totals(self) -> tuple[int, int, int]:
-        """The number of files, of rows and of bytes."""
-        row = self._file.execute("SELECT count(*), total(rows), total(bytes) FROM file").fetchone()
-        return int(row[0]), int(row[1]), int(row[2])
+    def totals(self) -> tuple[int, int]:
+        """The number of files and of bytes."""
+        sizes = [file.stat().st_size for file in self.folder.glob(f"*/month=*/device=*/{_FILES}")]
+        return len(sizes), sum(sizes)
 
-    def next_number(self) -> int:
-        """The number of the next file; `commit` takes files with numbers from there on."""
-        row = self._file.execute("SELECT max(number) FROM file").fetchone()
-        return int(row[0] or 0) + 1  # a file is only ever replaced by one with a higher number
+    def next_file(self, partition: Partition) -> Path:
+        """The path of the next file of a partition, behind those that it has."""
+        last = self.files(partition)[-1:]
+        number = int(last[0].stem.partition("-")[2]) + 1 if last else 1
+        return self.folder / partition.path / f"part-{number:09d}.parquet"
 
-    def path(self, file: ExportedFile) -> Path:
-        """Where a file is once it has its place."""
-        return self.folder / file.partition.path / file.name
-
-    def commit(
-        self, new: Sequence[ExportedFile], place: ReadPlace | None, replaced: Iterable[ExportedFile] = ()
-    ) -> None:
-        """Let these files of `staging` count in place of others, move the place, and put them there."""
+    def add(self, staged: Path, partition: Partition) -> None:
+        """Give a file of `staging` its place."""
         with self.explained():
-            if new:
-                sync_folder(self.staging)
-            with self._transaction():
-                self._file.executemany(
-                    "INSERT INTO file VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'new')",
-                    [(file.number, *file.partition, *file[2:]) for file in new],
-                )
-                self._file.executemany(
-                    "UPDATE file SET state = 'gone' WHERE number = ?", [(file.number,) for file in replaced]
-                )
-                if place is not None:
-                    self._file.execute("INSERT OR REPLACE INTO place VALUES (?, ?, ?, ?, ?)", place)
-            self._settle()
+            self._put(staged, self.next_file(partition))
+
+    def replace(self, files: Sequence[Path], staged: Path, partition: Partition) -> None:
+        """Give a file of `staging` its place instead of these, which it has the rows of."""
+        paths = [str(path.relative_to(self.folder)) for path in (staged, self.next_file(partition), *files)]
+        with self.explained():
+            write_atomically(self._merge, msgspec.json.encode(_Merge(paths[0], paths[1], paths[2:])))
+            self._end_merge()
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -179,16 +158,12 @@ class ExportState:
             where = error.filename or self.folder
             raise ExportFolderError(f"{where}: {error.strerror or error}; the same command resumes") from None
         except sqlite3.Error as error:
-            raise ExportFolderError(
-                f"{self.folder}/_growd/state.sqlite3: {error}; the same command resumes"
-            ) from None
+            raise ExportFolderError(f"{self._places}: {error}; the same command resumes") from None
 
     def _check_folder(self) -> None:
-        """Refuse a folder whose files have no state."""
-        if not self.folder.exists() or (self.folder / "_growd" / "state.sqlite3").exists():
-            return
-        others = [each.name for each in self.folder.iterdir() if each.name != "_growd"]
-        if others:
+        """Refuse a folder with other things than an export."""
+        there = [each.name for each in self.folder.iterdir()] if self.folder.exists() else []
+        if others := sorted({*there} - {"_growd", "points", "events"}):
             sentence = f"{self.folder} has {others[0]}, and no state of an export: name an empty folder"
             raise ExportFolderError(sentence)
 
@@ -201,50 +176,26 @@ class ExportState:
             if "locked" not in str(error):
                 raise
             raise ExportFolderError(f"another growd cloud export writes into {self.folder}") from None
-        for statement in _TABLES.split(";"):
-            self._file.execute(statement)
+        self._file.execute(_TABLE)
         self._file.execute("COMMIT")
 
-    def _settle(self) -> None:
-        """Remove replaced files, give new ones their places, and delete what no transaction has."""
-        gone, new = (self._files("state = ? ORDER BY number", (state,)) for state in ("gone", "new"))
-        for file in gone:
-            self.path(file).unlink(missing_ok=True)
-        for file in new:
-            self._put(file)
-        for folder in {self.path(file).parent for file in (*gone, *new)}:
-            if folder.exists():
-                sync_folder(folder)
-        if gone or new:
-            with self._transaction():
-                self._file.execute("DELETE FROM file WHERE state = 'gone'")
-                self._file.execute("UPDATE file SET state = 'there' WHERE state = 'new'")
-        for left in self.staging.iterdir():
-            left.unlink()
+    def _end_merge(self) -> None:
+        """Do what the note of a merge says, as far as it is not done yet."""
+        if not self._merge.exists():
+            return
+        merge = msgspec.json.decode(self._merge.read_bytes(), type=_Merge)
+        staged, target = self.folder / merge.staged, self.folder / merge.target
+        for path in merge.replaced:
+            (self.folder / path).unlink(missing_ok=True)
+        if staged.exists():
+            self._put(staged, target)
+        sync_folder(target.parent)
+        self._merge.unlink()
 
-    def _put(self, file: ExportedFile) -> None:
-        staged, target = self.staging / file.name, self.path(file)
-        if not staged.exists():
-            return  # it got its place before the process ended
+    def _put(self, staged: Path, target: Path) -> None:
         missing = [folder for folder in target.parents if not folder.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
         for folder in missing:
             sync_folder(folder.parent)
         staged.replace(target)
-
-    def _files(self, where: str, values: Sequence[str]) -> list[ExportedFile]:
-        rows = self._file.execute(
-            "SELECT number, kind, month, device, rows, bytes, first_id, last_id FROM file WHERE " + where,  # noqa: S608
-            values,
-        )
-        return [ExportedFile(row[0], Partition(*row[1:4]), *row[4:]) for row in rows]
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._file.execute("BEGIN")
-        try:
-            yield
-        except BaseException:
-            self._file.execute("ROLLBACK")
-            raise
-        self._file.execute("COMMIT")
+        sync_folder(target.parent)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from growd.runtime.clock import Clock
     from growd.server.client_request import ClientRequest
-    from growd_cloud.fleet import Fleet
+    from growd_cloud.devices import Fleet
 
 KEPT_S: Final = 5.0
 """An answer of this age is given again: each open page asks each 15 s."""

@@ -1,13 +1,16 @@
-"""The part of a running daemon that sends reports of this device to its cloud."""
+"""The part of a running daemon that replicates its databases and sends reports of it to a cloud."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import platform
 from typing import TYPE_CHECKING
 
 from growd.runtime.clock import RealClock
 from growd.runtime.supervisor import Supervisor
+from growd_cloud.access import read_access
+from growd_cloud.replicator import Replicator
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -17,24 +20,36 @@ if TYPE_CHECKING:
 
 @contextlib.asynccontextmanager
 async def opened(around: Surroundings) -> AsyncIterator[None]:
-    """Report to the server of [replication] for the body, if there is one."""
-    url = around.present().replication.url
-    if not url:
-        yield
-        return
-    from growd_cloud.reporter import CloudReporter  # noqa: PLC0415  imported only if configured
+    """Replicate to the server of [replication] for the body, and report to it, if there is one.
 
-    reporter = CloudReporter(
+    Without one the replicator deletes what it wrote for the server before.
+    """
+    options = around.present().replication
+    access = await asyncio.to_thread(read_access, options)
+    replicator = Replicator(
         around.bus,
-        around.status,
-        url,
-        lambda: _reachable(around.address()),
-        credentials=around.cloud_login,
-        trust=around.cloud_trust,
-        clock=RealClock(),
+        around.database,
+        options,
+        around.device,
+        credentials=access.credentials,
+        trust=access.trust,
     )
+    around.database.when_up(replicator.look_now)
     async with Supervisor(RealClock(), around.bus.liveness) as supervisor:
-        supervisor.start(reporter.node.name, reporter.run)
+        supervisor.start(replicator.node.name, replicator.run)
+        if options.url:
+            from growd_cloud.reporter import CloudReporter  # noqa: PLC0415  imported only if configured
+
+            reporter = CloudReporter(
+                around.bus,
+                around.status,
+                options.url,
+                lambda: _reachable(around.address()),
+                credentials=access.credentials,
+                trust=access.trust.context,
+                clock=RealClock(),
+            )
+            supervisor.start(reporter.node.name, reporter.run)
         yield
 
 

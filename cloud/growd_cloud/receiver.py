@@ -18,17 +18,17 @@ from growd.server.json_answer import JsonAnswer, json_answer
 from growd.store.errors import CouchConflictError, CouchError, CouchRefusedError
 from growd.variable_names import LANGUAGES, VARIABLE_NAMES
 from growd_cloud.accounts import EnrolmentError, EnrolmentRequest
-from growd_cloud.batches import (
+from growd_cloud.bodies import (
     MOST_IDS_BODY,
     MOST_OF,
     MOST_POINTS_BODY,
+    WHOLE_S,
     Named,
     Revisions,
     WantedRecipes,
     decoded,
     documents_of,
 )
-from growd_cloud.bodies import WHOLE_S
 from growd_cloud.checkpoints import MOST_CHECKPOINT
 from growd_cloud.checks import check_numbers
 from growd_cloud.devices import MOST_REPORT, DeviceReport
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from growd.server.client_limits import Clients
     from growd.server.client_request import ClientRequest
-    from growd.server.served_page import ServedPage
     from growd_cloud.accounts import Accounts
     from growd_cloud.bodies import Bodies
     from growd_cloud.checkpoints import Checkpoints
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from growd_cloud.point_target import PointTarget
     from growd_cloud.recipe_source import RecipeSource
     from growd_cloud.report_batches import ReportBatches
+    from growd_web.served_page import ServedPage
 
     Answer: TypeAlias = web.StreamResponse
     Operation: TypeAlias = Callable[[ClientRequest], Awaitable[Answer]]

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from growd.runtime.clock import Clock
     from growd.server.client_request import ClientRequest
     from growd.store.couch import Couch, Document
-    from growd_cloud.batches import WantedRecipes
-    from growd_cloud.fleet import Fleet
+    from growd_cloud.bodies import WantedRecipes
+    from growd_cloud.devices import Fleet
 
     Check: TypeAlias = Callable[[], Awaitable[None]]
 

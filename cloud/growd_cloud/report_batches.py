@@ -10,8 +10,7 @@ import msgspec
 
 from growd.store.couch_answers import reason_of
 from growd.store.errors import CouchError, CouchUnavailableError
-from growd_cloud.devices import device_document_id
-from growd_cloud.fleet import device_of
+from growd_cloud.devices import device_document_id, device_of
 
 if TYPE_CHECKING:
     from growd.runtime.clock import Clock

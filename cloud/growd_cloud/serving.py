@@ -23,7 +23,7 @@ from growd_cloud.accounts import Accounts
 from growd_cloud.bodies import Bodies
 from growd_cloud.checkpoints import Checkpoints
 from growd_cloud.databases import CloudDatabases
-from growd_cloud.fleet import Fleet
+from growd_cloud.devices import Fleet
 from growd_cloud.fleet_list import FleetList
 from growd_cloud.health import CloudHealth
 from growd_cloud.logins import Logins
@@ -36,8 +36,8 @@ from growd_cloud.report_batches import ReportBatches
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from growd.server.served_page import ServedPage
     from growd_cloud.months import CloudNames
+    from growd_web.served_page import ServedPage
 
 CONNECTIONS: Final = 8_000
 _TO_COUCHDB: Final = 200  # connections
@@ -66,12 +66,6 @@ async def connected(
         connector=connector, cookie_jar=aiohttp.DummyCookieJar(), middlewares=(own,)
     ) as http:
         yield http, Couch(http, server.url, credentials=server.credentials)
-
-
-async def prepare(server: CloudServer, clock: Clock) -> list[str]:
-    """Make the databases that are missing; their names. Raises `CouchError`."""
-    async with connected(server) as (_, couch):
-        return await CloudDatabases(couch, server.names, clock).prepare()
 
 
 @contextlib.asynccontextmanager
@@ -113,19 +107,30 @@ async def receiving(
             monotonic=clock.monotonic,
             page=page,
         )
-        listener = Listener(receiver.handle, ConnectionLimits(CONNECTIONS), clients)
         try:
             async with Supervisor(clock, Liveness()) as parts:
-                address = await listener.open(host, port, (), None)
                 parts.start("databases of the next month", databases.run)
                 parts.start("changes of recipes", source.run)
-                try:
+                async with _listening(receiver, clients, host, port) as address:
                     yield address
-                finally:
-                    await receiver.leave(LEAVE_S)
         finally:
-            await listener.close()
             await logins.close()
+
+
+@contextlib.asynccontextmanager
+async def _listening(
+    receiver: CloudReceiver, clients: Clients, host: str, port: int
+) -> AsyncIterator[tuple[str, int]]:
+    """Listen around the body; then requests under way may end."""
+    listener = Listener(receiver.handle, ConnectionLimits(CONNECTIONS), clients)
+    try:
+        address = await listener.open(host, port, (), None)
+        try:
+            yield address
+        finally:
+            await receiver.leave(LEAVE_S)
+    finally:
+        await listener.close()
 
 
 async def receive(

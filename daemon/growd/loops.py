@@ -75,6 +75,9 @@ class LoopKind:
     far: float = inf
     """What is too far from the set point on a side from which no output moves it back."""
 
+    test_on_s: float = 0.0
+    """The longest time for which an autotune has its outputs on; 0 for no autotune."""
+
     name: str = ""
     """For people, if it is not the variable's."""
 
@@ -84,19 +87,20 @@ LOOPS: Final[dict[str, LoopKind]] = {
         # a chamber of 100 l with 1.5 air changes per hour, a valve of 50 ml/min, an SCD30 (response 20 s)
         kp=0.003, ti_s=2400.0, td_s=20.0, band=20.0, lowers_band=30.0, lowers_by_integral=False,
         needs_raising=True, least=FRESH_AIR_PPM, tolerance=(0.05, 50.0), far=1_500.0,
-        name="CO2",
+        test_on_s=120.0, name="CO2",
     ),
     TEMPERATURE: LoopKind(
         # a heater of 200 W, and a sensor that lags by 10 to 30 s; fans and coolers are weaker
         kp=0.3, ti_s=600.0, td_s=15.0, band=0.5, lowers_band=1.0, lowering_kp=0.6, tolerance=(0.0, 1.0),
-        far=10.0,
+        far=10.0, test_on_s=300.0,
     ),
     HUMIDITY: LoopKind(
         # an ultrasonic humidifier of 40 g/h
         kp=0.05, ti_s=300.0, td_s=5.0, band=3.0, lowers_band=5.0, tolerance=(0.0, 5.0), far=35.0,
+        test_on_s=180.0,
     ),
     WATER_TEMPERATURE: LoopKind(
-        kp=0.5, ti_s=3600.0, band=0.3, lowers_band=0.7, tolerance=(0.0, 1.0), far=8.0,
+        kp=0.5, ti_s=3600.0, band=0.3, lowers_band=0.7, tolerance=(0.0, 1.0), far=8.0, test_on_s=1_800.0,
     ),
     ACIDITY: LoopKind(
         # acid and base of 0.5 mol/l in soft water; hard water takes more doses

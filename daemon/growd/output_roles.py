@@ -44,6 +44,10 @@ class OutputClass(StrEnum):
     OTHER = "other"
 
 
+LASTING: Final = (OutputClass.VALVE, OutputClass.DOSING)
+"""What these give stays in the air or the tank: they are tested only if somebody asks for it."""
+
+
 class Lease(NamedTuple):
     """How long a level other than the safe one holds, and how often it is renewed, in s.
 

@@ -151,7 +151,7 @@ def loaded(offered: list[Offer]) -> SensorKind | OutputKind:
     offer = offered[0]
     try:
         return _loaded(*offered)
-    except _UnusableError as error:
+    except UnusableError as error:
         return _unloaded(offer, f"the driver {offer} can't be loaded: {error}")
 
 
@@ -266,42 +266,29 @@ def can_have_chip(kind: SensorKind | OutputKind) -> bool:
     return kind.opens in _SIMULATED[type(kind)]
 
 
-def chip_fault(kind: SensorKind | OutputKind, name: str) -> str:
-    """Import the simulated chip of a kind of another package; why it can't be used, "" if it can."""
-    if not kind.chip:
-        return "its package has no simulated chip"
-    try:
-        chip = _in_time(lambda: resolve_name(kind.chip), f"{kind.chip} can't be imported")
-        if getattr(chip, "name", None) != name:
-            return f"its simulated chip {kind.chip} must have the name {name!r}"
-        if isinstance(kind, SensorKind) and getattr(chip, "measurement", None) is None:
-            return f"its simulated chip {kind.chip} must have a measurement"
-        _in_time(lambda: chip(lambda *_: None, lambda: 0.0, seed=0), f"{kind.chip} can't be made")
-    except _UnusableError as error:
-        return str(error)
-    return ""
-
-
 def _loaded(offer: Offer, *others: Offer) -> SensorKind | OutputKind:
-    """Raises `_UnusableError`."""
+    """Raises `UnusableError`."""
     if others:
         packages = " and ".join(each.package for each in (offer, *others))
-        raise _UnusableError(f"{packages} both have this kind; uninstall one of them")
+        raise UnusableError(f"{packages} both have this kind; uninstall one of them")
     if offer.name in _built_in(offer.entry.group):
-        raise _UnusableError("growd has a kind of this name; its package must choose another")
-    found = _in_time(offer.entry.load, "its import failed")
+        raise UnusableError("growd has a kind of this name; its package must choose another")
+    found = in_time(offer.entry.load, "its import failed")
     wanted = OutputKind if offer.entry.group == OUTPUTS else SensorKind
     if type(found) is not wanted:
-        raise _UnusableError(f"{offer.entry.value} is no {wanted.__name__} of growd_drivers.kinds")
+        raise UnusableError(f"{offer.entry.value} is no {wanted.__name__} of growd_drivers.kinds")
     for fault in faults_of(found):
-        raise _UnusableError(fault)
-    if not callable(_in_time(lambda: resolve_name(found.driver), f"{found.driver} can't be imported")):
-        raise _UnusableError(f"its driver {found.driver} is no class")
+        raise UnusableError(fault)
+    if not callable(in_time(lambda: resolve_name(found.driver), f"{found.driver} can't be imported")):
+        raise UnusableError(f"its driver {found.driver} is no class")
     return found
 
 
-def _in_time(function: Callable[[], Any], failure: str) -> Any:
-    """Its result. Raises `_UnusableError` for any error, SystemExit included, and after `LOAD_S`."""
+def in_time(function: Callable[[], Any], failure: str) -> Any:
+    """The result of a call of another package.
+
+    Raises `UnusableError` for any error, SystemExit included, and after `LOAD_S`.
+    """
     outcome: list[Any] = []
     errors: list[BaseException] = []
 
@@ -315,11 +302,11 @@ def _in_time(function: Callable[[], Any], failure: str) -> Any:
     thread.start()
     thread.join(LOAD_S)
     if errors:
-        raise _UnusableError(f"{failure}: {words_of(errors[0])}")
+        raise UnusableError(f"{failure}: {words_of(errors[0])}")
     if not outcome:
-        raise _UnusableError(f"{failure}: it took longer than {LOAD_S:g} s")
+        raise UnusableError(f"{failure}: it took longer than {LOAD_S:g} s")
     return outcome[0]
 
 
-class _UnusableError(Exception):
+class UnusableError(Exception):
     """Why a kind can't be used."""

@@ -11,36 +11,58 @@ import contextlib
 import logging
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.config import ConfigError
 
 if TYPE_CHECKING:
-    import ssl
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from pathlib import Path
 
     from growd.api.operations import Api
-    from growd.bus import Bus
-    from growd.config import Config
+    from growd.bus import Bus, Node
+    from growd.config import Chamber, Config
+    from growd.control.calibration_log import CalibrationLog
+    from growd.control.controllers import LightController
+    from growd.control.interlocks.node import Interlocks
+    from growd.control.interlocks.saved_states import Memory
+    from growd.control.loop import LoopController
+    from growd.control.pumps import Pumps
     from growd.host.mqtt import MqttLink
-    from growd.runs.archive import RunArchive
-    from growd.runs.run_figures import FigurePoints
+    from growd.proxy.gateway import Gateway
+    from growd.recipes.runner import RecipeRunner
     from growd.runtime.worker import Workers
     from growd.status.status_node import StatusNode
     from growd.store.database import Database
     from growd.store.history.history import History
+    from growd.store.local import LocalStore
+    from growd.store.run_documents import RunDocuments
+    from growd.store.shipper import Shipper
     from growd_drivers.hardware import Hardware
 
 PARTS: Final = {
-    "reports": "growd_analysis.reports.part:opened",
-    "simulations": "growd_analysis.simulation.part:opened",
+    "prometheus": "growd_home.prometheus_part:opened",
+    "web": "growd_web.part:opened",
+    "alerts": "growd_alerts.part:opened",
+    "csv": "growd_analysis.points.part:opened",
+    "runs": "growd_analysis.runs.part:opened",
+    "recipes": "growd_analysis.recipes.part:opened",
+    "simulations": "growd_simulation.recipes.part:opened",
     "home": "growd_home.part:opened",
     "rosbridge": "growd_home.rosbridge_part:opened",
     "cloud": "growd_cloud.part:opened",
     "camera": "growd_camera.part:opened",
+    "commissioning": "growd_commissioning.part:opened",
     "setup": "growd_machine.setup.part:opened",
+    "data_folder": "growd_machine.data_folder:opened",
 }
+SIMULATION: Final = {
+    "loop": "growd_simulation.simulated_clock:SimulatedLoop",
+    "clock": "growd_simulation.machine:clock",
+    "hardware": "growd_simulation.machine:hardware",
+}
+"""What takes the place of the machine's own if [simulator] is enabled."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -64,6 +86,56 @@ class ConfigurationFile:
     read: Callable[[str], Config]
 
 
+class NodeTask(Protocol):
+    """A component that runs under the name of its node."""
+
+    node: Node
+
+    async def run(self) -> None:
+        """Until cancelled."""
+
+
+@dataclass(frozen=True)
+class ControlledChamber:
+    """What experiments may use of an environment."""
+
+    chamber: Chamber
+    bus: Bus
+    hardware: Hardware
+    interlocks: Interlocks
+    memory: Memory
+    lamp: LightController | None
+    loops: Mapping[str, LoopController]
+    """By variable."""
+    pumps: Pumps
+    litres: Callable[[str], float | None]
+    """The volume that an output has given, None while it is not known."""
+    log: CalibrationLog | None
+
+
+class Experiments:
+    """The experiments with outputs that parts offer. They run beside the control of their environment."""
+
+    def __init__(self) -> None:
+        self.failed: dict[str, dict[str, Any]] = {}
+        """The problems of parts whose experiments could not be made, by part."""
+        self._makers: dict[str, Callable[[ControlledChamber], Iterable[NodeTask]]] = {}
+
+    def offer(self, part: str, make: Callable[[ControlledChamber], Iterable[NodeTask]]) -> None:
+        """Have new experiments made for each environment. Their commands must end by themselves."""
+        self._makers[part] = make
+
+    def of(self, control: ControlledChamber) -> list[NodeTask]:
+        """All for one environment. A part that can't make them is a failed one; the chamber goes on."""
+        made: list[NodeTask] = []
+        for name, make in self._makers.items():
+            try:
+                made += make(control)
+            except Exception as error:  # noqa: BLE001  a part must not take the chamber with it
+                self.failed[name] = _failure(name, error)
+        return made
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """What a part of a running daemon may use. `present` returns the configuration in force."""
@@ -72,29 +144,31 @@ class Surroundings:
     bus: Bus
     data: Path
     """The data folder."""
+    local: LocalStore
+    """The file in it that keeps the state of growd."""
     device: str
     """The id of this device."""
     api: Api
     address: Callable[[], str]
     """The address of the API, without its path."""
     status: StatusNode
+    gateway: Gateway
     database: Database
-    archive: RunArchive
     history: History
-    figure_points: Callable[[str], Awaitable[FigurePoints]]
-    """What the figures of runs of an environment are made of."""
-    shipping: Callable[[], contextlib.AbstractAsyncContextManager[None]]
-    """Sends waiting points before the body reads them from the database."""
+    run_documents: RunDocuments
+    shipper: Shipper
+    runners: Mapping[str, RecipeRunner]
+    """Those of recipes, by environment, once they are started."""
     mqtt: MqttLink | None
     """The connection to the broker of [mqtt], if something uses it."""
     file: ConfigurationFile
+    offer_reload: Callable[..., None]
+    """`Reloader.offer`: takes the names of options, and as `apply` what uses them when they change."""
     devices: Callable[[], Devices | None]
     """None while they are not opened yet."""
+    experiments: Experiments
     restart: Callable[[], None]
     """Ends the daemon, with safe outputs, and starts it again."""
-    cloud_login: tuple[str, str] | None
-    cloud_trust: ssl.SSLContext | bool
-    """The login at the server of [replication], and what verifies it."""
 
 
 @contextlib.asynccontextmanager
@@ -105,20 +179,29 @@ async def parts_opened(around: Surroundings, parts: Mapping[str, str] = PARTS) -
     `ConfigError` for options of a part that can't be used.
     """
     failed: list[dict[str, Any]] = []
-    around.bus.node("parts").describe("problems", lambda: failed)
+    around.bus.node("parts").describe("problems", lambda: [*failed, *around.experiments.failed.values()])
     async with contextlib.AsyncExitStack() as stack:
         for name, place in parts.items():
-            module, _, function = place.partition(":")
             try:
-                opened = getattr(await asyncio.to_thread(import_module, module), function)
+                opened = await asyncio.to_thread(found, place)
                 await stack.enter_async_context(opened(around))
             except ConfigError:
                 raise
             except Exception as error:  # noqa: BLE001  a part must not take the chamber with it
-                _log.exception("the part %s did not start", name)
-                text = f"the part {name} did not start: {type(error).__name__}: {error}"
-                fields = {"part": name, "reason": f"{type(error).__name__}: {error}"}
-                failed.append(
-                    {"text": text, "is_failure": True, "code": "part_failed", "fields": fields, "name": name}
-                )
+                failed.append(_failure(name, error))
         yield
+
+
+def found(place: str) -> Any:
+    """What a place in a table of parts names, as module:name. Blocking: it imports. Raises ImportError."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _failure(part: str, error: Exception) -> dict[str, Any]:
+    """Log and describe a part that failed."""
+    _log.error("the part %s did not start", part, exc_info=error)
+    reason = f"{type(error).__name__}: {error}"
+    text = f"the part {part} did not start: {reason}"
+    fields = {"part": part, "reason": reason}
+    return {"text": text, "is_failure": True, "code": "part_failed", "fields": fields, "name": part}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from math import inf
 from typing import Final
+
+from growd.runtime.text import most_like
 
 ROOM_TEMPERATURE: Final = "room_temperature"
 ROOM_HUMIDITY: Final = "room_humidity"
@@ -87,7 +88,7 @@ def similar_variable(name: str) -> str:
     if name.lower() in SHORT_NAMES:
         return SHORT_NAMES[name.lower()]
     ending = [known for known in VARIABLES if known.endswith(f"_{name}")]
-    return next(iter(ending or difflib.get_close_matches(name, VARIABLES, 1)), "")
+    return next(iter(ending or most_like(name, VARIABLES)), "")
 
 
 SHORT_NAMES = {

@@ -1,1 +1,1 @@
-"""The bridge to home automation: state, commands and Home Assistant's discovery by MQTT."""
+"""Ways in for other systems: home automation by MQTT with commands and discovery, rosbridge, Prometheus."""

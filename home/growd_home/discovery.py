@@ -102,8 +102,7 @@ class Discovery:
 
     def _of_growd(self) -> dict[str, Component]:
         status, alerts = self.topics("status"), self.topics("alerts")
-        hold = self.topics("hold")
-        found: dict[str, Component] = {
+        return {
             "problem": _problem("Problem", status, "{{ 'OFF' if value_json.state == 'ok' else 'ON' }}"),
             "verdict": {
                 "platform": "sensor",
@@ -136,20 +135,22 @@ class Discovery:
                 "state_topic": self.topics("event"),
                 "event_types": [*EVENT_TYPES],
             },
+            "hold": self._hold(self.topics("hold")),
         }
+
+    def _hold(self, topic: str) -> Component:
+        """A switch, or without commands what can only be seen."""
+        held = _problem("Outputs held safe", topic, _on_off("held"))
         if not self.commands:
-            held = _problem("Outputs held safe", hold, _on_off("held"))
-            return found | {"hold": {**held, "device_class": "safety"}}
-        return found | {
-            "hold": {
-                "platform": "switch",
-                "name": "Outputs held safe",
-                "icon": "mdi:hand-back-left",
-                "state_topic": hold,
-                "value_template": _on_off("held"),
-                "json_attributes_topic": hold,
-                "command_topic": f"{hold}/set",
-            }
+            return {**held, "device_class": "safety"}
+        return {
+            "platform": "switch",
+            "name": "Outputs held safe",
+            "icon": "mdi:hand-back-left",
+            "state_topic": topic,
+            "value_template": _on_off("held"),
+            "json_attributes_topic": topic,
+            "command_topic": f"{topic}/set",
         }
 
     def _id(self, environment: str) -> str:

@@ -116,14 +116,6 @@ class SimulatedChamber:
         with self._present():
             return self.tank.collected_ml
 
-    def set_valve(self, is_open: bool) -> None:  # noqa: FBT001  its name says it
-        """Open or close the CO2 valve."""
-        self.set_actuator("valve", float(is_open))
-
-    def set_fan(self, is_on: bool) -> None:  # noqa: FBT001  its name says it
-        """Switch the exhaust fan on or off."""
-        self.set_actuator("fan", float(is_on))
-
     def set_door(self, is_open: bool) -> None:  # noqa: FBT001  its name says it
         """Hold the door open, or release it. It also opens at its hours."""
         with self._present():

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from growd_hwsim.chamber import Air
-
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-INSTANT = Air(0.0, 0.0, 0.0)
-"""The response times of a sensor without a lag."""
 
 SENSORS: dict[str, type[Chip]] = {}
 """The simulated sensors by their names. Importing `growd_hwsim.chips` fills it."""
@@ -31,30 +25,6 @@ class Measurement:
     decoded: Callable[[bytes], float]
     encoded: Callable[[bytes, float], bytes]
     unit: str = "counts"
-
-
-class AirCell:
-    """The air inside a sensor: it follows the air around it through a first-order lag of `response_s`."""
-
-    def __init__(self, air: Callable[[], Air], monotonic: Callable[[], float], response_s: Air) -> None:
-        self.response_s = response_s
-        self._around = air
-        self._monotonic = monotonic
-        self._inside: Air | None = None
-        self._at = 0.0
-
-    def air(self) -> Air:
-        """The air inside now. The air around counts as constant since the last call."""
-        now, around = self._monotonic(), self._around()
-        seconds, self._at = now - self._at, now
-        inside = around if self._inside is None else self._inside
-        parts = zip(inside, around, self.response_s, strict=True)
-        self._inside = Air(*(_followed(old, new, seconds, lag) for old, new, lag in parts))
-        return self._inside
-
-
-def _followed(value: float, target: float, seconds: float, lag_s: float) -> float:
-    return target if lag_s <= 0 else value + (target - value) * -math.expm1(-seconds / lag_s)
 
 
 class Chip:

@@ -1,4 +1,4 @@
-"""A driver of a sensor on its simulated chip, on time that passes only in sleeps."""
+"""A driver on its simulated chip, on time that passes only in sleeps."""
 
 from __future__ import annotations
 
@@ -84,29 +84,51 @@ class TrialChamber(SimulatedChamber):
 
 
 @dataclass(frozen=True)
-class TrialSubject:
+class Subject:
     """A driver: the name of its kind, the kind, and how growd opens it on some hardware.
 
-    `truths` has the true value of a variable in a chamber, `ranges` the lowest and highest that growd takes.
-    `open_driver` takes values of the kind's own options by name. `prepare` changes the hardware before.
+    `open_driver` takes values of the kind's own options by name.
     """
 
     name: str
-    kind: SensorKind
+    kind: Any
     open_driver: Callable[..., Any]
+
+    @property
+    def address(self) -> int:
+        """Where the chip is on I2C."""
+        return next(iter(self.kind.addresses), 0)
+
+    def new_bench(self) -> Bench:
+        """A new driver on a new simulated chip."""
+        raise NotImplementedError
+
+    @contextmanager
+    def bench(self) -> Iterator[Any]:
+        """The same, for the body."""
+        made = self.new_bench()
+        try:
+            yield made
+        finally:
+            made.hardware.close()
+
+
+@dataclass(frozen=True)
+class TrialSubject(Subject):
+    """The driver of a sensor.
+
+    `truths` has the true value of a variable in a chamber, `ranges` the lowest and highest that growd takes.
+    `prepare` changes the hardware before.
+    """
+
+    kind: SensorKind
     truths: Mapping[str, Callable[[SimulatedChamber], float]]
     ranges: Mapping[str, tuple[float, float]]
     prepare: Callable[[SimulatedHardware], object] = lambda _: None
     share: float = SHARE
 
-    @contextmanager
-    def bench(self) -> Iterator[DriverBench]:
-        """A new driver on a new simulated chip, for the body."""
-        made = DriverBench(self)
-        try:
-            yield made
-        finally:
-            made.hardware.close()
+    def new_bench(self) -> DriverBench:
+        return DriverBench(self)
 
 
 @dataclass
@@ -126,30 +148,16 @@ class TrialTime:
         return self.now
 
 
-class DriverBench:
+class Bench:
     """A driver on its simulated chip, on time that passes only in sleeps."""
 
-    def __init__(self, subject: TrialSubject) -> None:
+    def __init__(self, subject: Subject, time: TrialTime, chamber: SimulatedChamber, wiring: Wiring) -> None:
         self.subject = subject
-        self.time = TrialTime()
-        self.chamber = TrialChamber(self.time.monotonic)
+        self.time = time
         self.is_serial = subject.kind.opens == "serial"
-        address = next(iter(subject.kind.addresses), 0)
-        self.hardware = SimulatedHardware(
-            self.chamber,
-            sleep=self.time.sleep,
-            monotonic=self.time.monotonic,
-            wiring=Wiring(
-                i2c=() if self.is_serial else (WiredChip(subject.name, BUS_NUMBER, address),),
-                serial={PORT: subject.name} if self.is_serial else {},
-                lamp_pins={},
-            ),
-        )
-        self.address = address
-        subject.prepare(self.hardware)
-        self.chip.follow_at_once()
+        self.address = subject.address
+        self.hardware = SimulatedHardware(chamber, sleep=time.sleep, monotonic=time.monotonic, wiring=wiring)
         self.driver: Any = None
-        self.limit_s = READ_S
 
     @property
     def chip(self) -> Any:
@@ -162,6 +170,33 @@ class DriverBench:
         if self.driver is None:
             self.driver = self.subject.open_driver(self.hardware, **options)
         return self.driver
+
+    def expect_works(self) -> None:
+        """The driver does something. Raises `TrialFailedError`."""
+        raise NotImplementedError
+
+
+class DriverBench(Bench):
+    """The driver of a sensor."""
+
+    subject: TrialSubject
+
+    def __init__(self, subject: TrialSubject) -> None:
+        time = TrialTime()
+        self.chamber = TrialChamber(time.monotonic)
+        is_serial = subject.kind.opens == "serial"
+        wiring = Wiring(
+            i2c=() if is_serial else (WiredChip(subject.name, BUS_NUMBER, subject.address),),
+            serial={PORT: subject.name} if is_serial else {},
+            lamp_pins={},
+        )
+        super().__init__(subject, time, self.chamber, wiring)
+        subject.prepare(self.hardware)
+        self.chip.follow_at_once()
+        self.limit_s = READ_S
+
+    def expect_works(self) -> None:
+        self.first()
 
     def read(self) -> dict[str, float] | None:
         """A reading by variable; None if the driver raises an error of the device.

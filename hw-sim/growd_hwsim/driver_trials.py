@@ -23,7 +23,6 @@ from growd_hwsim.driver_bench import (
     TrialChamber,
     TrialFailedError,
     TrialResult,
-    TrialSubject,
 )
 from growd_hwsim.fault_kinds import BUS, KINDS, PLACES, WITH_AMOUNT
 from growd_hwsim.faults import Fault, Faults
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from growd_drivers.kinds import CalibrationKind
-    from growd_hwsim.output_trials import OutputSubject
+    from growd_hwsim.driver_bench import Bench, Subject, TrialSubject
 
 
 TRIAL_S: Final = 60.0
@@ -71,7 +70,7 @@ class Trial:
     play: Callable[[Any], None]
     advice: str = ""
 
-    def result(self, subject: TrialSubject | OutputSubject, limit_s: float = TRIAL_S) -> TrialResult:
+    def result(self, subject: Subject, limit_s: float = TRIAL_S) -> TrialResult:
         """Play it with a new chip and a new driver, in a thread that is given up after `limit_s`."""
         results: list[TrialResult] = []
         thread = threading.Thread(
@@ -83,7 +82,7 @@ class Trial:
             return TrialResult(self.name, f"it did not end within {limit_s:g} s", _ON_HANG, has_hung=True)
         return results[0]
 
-    def _played(self, subject: TrialSubject | OutputSubject) -> TrialResult:
+    def _played(self, subject: Subject) -> TrialResult:
         try:
             with subject.bench() as made:
                 self.play(made)
@@ -95,7 +94,7 @@ class Trial:
 
 
 def results_until_hung(
-    trials: Iterable[Trial], subject: TrialSubject | OutputSubject, limit_s: float = TRIAL_S
+    trials: Iterable[Trial], subject: Subject, limit_s: float = TRIAL_S
 ) -> Iterator[TrialResult]:
     """The result of each trial. After one that hangs the others are left out, since they would hang too."""
     for trial in trials:
@@ -111,12 +110,39 @@ _ON_HANG: Final = (
 _ON_CRASH: Final = "Raise an error of growd_drivers.errors for whatever the device does."
 
 
+def _opens(made: Bench) -> None:
+    """The constructor does not need the device."""
+    with made.subject.bench() as other:
+        device = PORT if made.is_serial else made.subject.name
+        other.hardware.faults.inject(Fault("unplugged" if made.is_serial else "absent", device))
+        other.opened()
+    made.opened()
+    if made.chip.received if made.is_serial else made.chip.written:
+        raise TrialFailedError("its constructor talks to the device")
+
+
+def _options(made: Bench) -> None:
+    """The driver works with the ends of each option."""
+    for option in made.subject.kind.own_options:
+        ends: tuple[Any, ...] = option.choices or tuple(
+            each for each in (option.least, option.most) if each is not None
+        )
+        for value in (False, True) if option.kind is bool else ends:
+            with made.subject.bench() as other:
+                other.opened(**{option.name: value if option.choices else option.kind(value)})
+                other.expect_works()
+
+
+OPENS: Final = Trial("opens without its device", _opens, "Do not talk to the device in the constructor.")
+OPTIONS: Final = Trial("takes the ends of its options", _options, "Accept each value that it declares.")
+
+
 def trials_of(subject: TrialSubject) -> list[Trial]:
     """The rows that fit the kind of a sensor."""
     rows = [
-        Trial("opens without its device", _opens, "Do not talk to the device in the constructor."),
+        OPENS,
         Trial("reads the truth", _reads_truth, "Compare your formula and its units with the datasheet."),
-        Trial("takes the ends of its options", _options, "Accept each value that an option declares."),
+        OPTIONS,
     ]
     rows += [Trial(f"fault {kind}", partial(_fault, subject.name, kind), _ADVICE.get(kind, "")) for kind in
              SENSORS[subject.name].faults]  # fmt: skip
@@ -127,9 +153,14 @@ def trials_of(subject: TrialSubject) -> list[Trial]:
             Trial(f"fault {kind} of the bus", partial(_fault, f"i2c-{BUS_NUMBER}", kind))
             for kind in PLACES[BUS]
         ]
-        rows.append(Trial("a line that nothing drives", partial(_answers, _ones), _CHECKSUM))
-        rows.append(Trial("a line held low", partial(_answers, _zeros), _CHECKSUM))
-        rows.append(Trial(f"{_GARBLED} random answers", _random_answers, _CHECKSUM))
+        distorted: tuple[tuple[str, Callable[[int], bytes], int], ...] = (
+            ("a line that nothing drives", lambda length: b"\xff" * length, 3),
+            ("a line held low", bytes, 3),
+            (f"{_GARBLED} random answers", random.Random(1).randbytes, _GARBLED),  # noqa: S311  reproducible
+        )
+        rows += [
+            Trial(name, partial(_answers, answer, number), _CHECKSUM) for name, answer, number in distorted
+        ]
     rows += [
         Trial(f"calibration {each.name}", partial(_calibration, each)) for each in subject.kind.calibrations
     ]
@@ -140,31 +171,10 @@ _SET_UP: Final = "Set the chip up again after an error, or before each reading."
 _CHECKSUM: Final = "Check each answer before you take values from it."
 
 
-def _opens(made: DriverBench) -> None:
-    with made.subject.bench() as other:
-        device = PORT if made.is_serial else made.subject.name
-        other.hardware.faults.inject(Fault("unplugged" if made.is_serial else "absent", device))
-        other.opened()
-    made.opened()
-    if made.chip.received if made.is_serial else made.chip.written:
-        raise TrialFailedError("its constructor talks to the device")
-
-
 def _reads_truth(made: DriverBench) -> None:
     for level in (0, 1, 2):
         made.chamber.scene = level
         made.expect_truth()
-
-
-def _options(made: DriverBench) -> None:
-    for option in made.subject.kind.own_options:
-        ends: tuple[Any, ...] = option.choices or tuple(
-            each for each in (option.least, option.most) if each is not None
-        )
-        for value in (False, True) if option.kind is bool else ends:
-            with made.subject.bench() as other:
-                other.opened(**{option.name: value if option.choices else option.kind(value)})
-                other.first()
 
 
 def _fault(device: str, kind: str, made: DriverBench) -> None:
@@ -252,33 +262,12 @@ class _Distorted(I2CSlave):
         return self._answer(length)
 
 
-def _ones(length: int) -> bytes:
-    return b"\xff" * length
-
-
-def _zeros(length: int) -> bytes:
-    return b"\x00" * length
-
-
-def _answers(answer: Callable[[int], bytes], made: DriverBench) -> None:
-    """All answers are replaced. A chip without a checksum can't help a wrong value."""
+def _answers(answer: Callable[[int], bytes], number: int, made: DriverBench) -> None:
+    """So many answers are replaced. A chip without a checksum can't help a wrong value."""
     made.expect_truth()
     made.limit_s = DISTURBED_S
     made.hardware.adapters[BUS_NUMBER].attach(made.address, _Distorted(made.chip, answer))
-    for _ in range(3):
-        made.time.sleep(BETWEEN_S)
-        made.read()
-    made.hardware.adapters[BUS_NUMBER].attach(made.address, made.chip)
-    made.chamber.scene = 1
-    made.expect_truth()
-
-
-def _random_answers(made: DriverBench) -> None:
-    dice = random.Random(1)  # noqa: S311  reproducible
-    made.expect_truth()
-    made.limit_s = DISTURBED_S
-    made.hardware.adapters[BUS_NUMBER].attach(made.address, _Distorted(made.chip, dice.randbytes))
-    for _ in range(_GARBLED):
+    for _ in range(number):
         made.time.sleep(BETWEEN_S)
         made.read()
     made.hardware.adapters[BUS_NUMBER].attach(made.address, made.chip)

@@ -6,6 +6,11 @@ import errno
 import os
 
 
+def kernel_error(number: int, path: str | None = None) -> OSError:
+    """The error of the kernel with a number of `errno`, of the subclass that Python has for it."""
+    return OSError(number, os.strerror(number), *filter(None, [path]))
+
+
 class SimulationError(Exception):
     """Base of all errors of this package."""
 

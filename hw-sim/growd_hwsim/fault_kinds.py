@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from growd_hwsim import chips, i2c, uart  # noqa: F401  importing chips fills SENSORS
 from growd_hwsim.actuators import ACTUATORS, DOOR, HELD_OPEN, WEAK, WELDED, WITHOUT_EFFECT
 from growd_hwsim.chip import SENSORS
+from growd_hwsim.errors import kernel_error
 from growd_hwsim.i2c import NoAcknowledgeError
 
 if TYPE_CHECKING:
@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from growd_hwsim.faults import Fault, Faults
-    from growd_hwsim.i2c import I2CMessage
+    from growd_hwsim.i2c import Forward, I2CMessage
     from growd_hwsim.uart import Forward as SerialForward
     from growd_hwsim.uart import Query
-
-    Forward = Callable[[I2CMessage], bytes]
 
 BUS, ADDRESS, PORT, PIN, NETWORK = "bus", "address", "port", "pin", "network"
 """Places with a number or a path."""
@@ -119,10 +117,10 @@ def struck_message(strike: Strike, message: I2CMessage, forward: Forward) -> byt
     if kind == "absent" or (kind == "nak" and message.data != b""):
         raise NoAcknowledgeError
     if kind == "bus_error":
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
+        raise kernel_error(errno.EIO)
     if kind in ("timeout", "stuck"):
         strike.faults.hold_the_clock()
-        raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+        raise kernel_error(errno.ETIMEDOUT)
     answer = forward(message)
     if kind == "warm_up":
         return SENSORS[message.device].warm_up_answer

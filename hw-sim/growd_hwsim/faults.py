@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import math
-import os
 import random
 import re
 import threading
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from growd_hwsim.actuators import NO_FAULTS, WEAK
 from growd_hwsim.chip import SENSORS
-from growd_hwsim.errors import FaultError
+from growd_hwsim.errors import FaultError, kernel_error
 from growd_hwsim.fault_kinds import (
     ADDRESS,
     BUS,
@@ -46,8 +45,7 @@ from growd_hwsim.uart import Query
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
 
-    from growd_hwsim.fault_kinds import Forward
-    from growd_hwsim.i2c import I2CMessage
+    from growd_hwsim.i2c import Forward, I2CMessage
     from growd_hwsim.uart import Forward as SerialForward
 
 M = TypeVar("M")
@@ -333,7 +331,7 @@ class Faults:
         while self._keeps_hanging(met):
             self._hang()
         del self._held[threading.current_thread()]
-        raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+        raise kernel_error(errno.ETIMEDOUT)
 
     def _keeps_hanging(self, met: list[_Armed]) -> bool:
         with self._lock:

@@ -16,8 +16,6 @@ from growd_hwsim.broker import SimulatedBroker
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.chips.ads1115 import SimulatedAds1115
 from growd_hwsim.chips.ds18b20 import SimulatedDs18b20
-from growd_hwsim.chips.gpio_input import SimulatedContact
-from growd_hwsim.chips.mqtt_sensor import SimulatedMqttSensor
 from growd_hwsim.chips.sc16is750 import SimulatedSc16is750
 from growd_hwsim.faults import Faults, wait_a_moment
 from growd_hwsim.gpio import SimulatedPins
@@ -30,7 +28,6 @@ from growd_hwsim.uart import SerialPorts, UartSlave
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from growd_drivers.pins import Pull
     from growd_hwsim.chamber import SimulatedChamber
     from growd_hwsim.faults import Fault
     from growd_hwsim.network_switches import WiredNetwork
@@ -59,47 +56,11 @@ class WiredChip:
 
 
 @dataclass(frozen=True)
-class WiredVoltage:
-    """A sensor that gives an input of an ADS1115 a voltage: the line through `points`, at its truth."""
+class WiredProbe:
+    """A contact or a sensor that publishes: its truth, and what makes it of a function that returns that."""
 
     truth: Truth
-    bus: int
-    address: int
-    channel: str
-    points: tuple[tuple[float, float], ...]
-
-    def volts(self, value: float) -> float:
-        """The voltage at a value."""
-        (volts, first), (other_volts, last) = self.points
-        return volts + (value - first) * (other_volts - volts) / (last - first)
-
-
-@dataclass(frozen=True)
-class WiredThermometer:
-    """A DS18B20 with its id on the 1-wire bus."""
-
-    truth: Truth
-    device: str
-
-
-@dataclass(frozen=True)
-class WiredMqtt:
-    """A sensor that publishes its truth by MQTT, see `SimulatedMqttSensor`."""
-
-    truth: Truth
-    topic: str
-    key: str = ""
-    scale: float = 1.0
-    offset: float = 0.0
-
-
-@dataclass(frozen=True)
-class WiredSwitch:
-    """A contact on a pin, see `SimulatedContact`."""
-
-    truth: Truth
-    active_high: bool = False
-    pull: Pull = "up"
+    make: Callable[[Callable[[], float]], Any]
 
 
 _CHIPS = (WiredChip("scd30", 1, 0x61), WiredChip("bh1750", 1, 0x23))
@@ -123,6 +84,8 @@ class WiredRelay:
 class Wiring:
     """How a chamber is connected: sensors on I2C buses, pins (BCM) of lamps, relays and switches.
 
+    `voltages` has the volts at inputs of ADS1115, each by bus, address and channel; `thermometers` the
+    truths of DS18B20 by their ids; `mqtt` makes a `SimulatedMqttSensor`, `switches` a `SimulatedContact`.
     `serial` has the kind of the sensor at each serial port. `pwm_chips` has the number of channels (2 or 4)
     of each PWM chip, which drives those pins of lamps, and of outputs with hardware PWM, that it can.
     `stand_ins` has outputs whose drivers are not simulated, and what each moves. `bus_hz` has the speeds of
@@ -133,12 +96,12 @@ class Wiring:
     lamp_pins: Mapping[str, int] = field(default_factory=lambda: MappingProxyType(_LAMP_PINS))
     inverted_lamps: bool = False
     relays: Mapping[int, WiredRelay] = field(default_factory=lambda: MappingProxyType({}))
-    voltages: tuple[WiredVoltage, ...] = ()
-    thermometers: tuple[WiredThermometer, ...] = ()
-    mqtt: tuple[WiredMqtt, ...] = ()
+    voltages: Mapping[tuple[int, int, str], Truth] = field(default_factory=lambda: MappingProxyType({}))
+    thermometers: Mapping[str, Truth] = field(default_factory=lambda: MappingProxyType({}))
+    mqtt: tuple[WiredProbe, ...] = ()
     network: tuple[WiredNetwork, ...] = ()
     stand_ins: tuple[tuple[object, WiredRelay], ...] = ()
-    switches: Mapping[int, WiredSwitch] = field(default_factory=lambda: MappingProxyType({}))
+    switches: Mapping[int, WiredProbe] = field(default_factory=lambda: MappingProxyType({}))
     serial: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     pwm_chips: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
     bus_hz: Mapping[int, int | None] = field(default_factory=lambda: MappingProxyType({}))
@@ -177,20 +140,11 @@ class SimulatedHardware(Hardware):
         self.faults = Faults(sleep=sleep, monotonic=monotonic, hang=hang, faults=faults)
         for each in self.chambers:
             each.present_faults = self.faults.in_chamber
-        self._pwm_pins = {
-            *(pin for _, wired in self._wired for pin in wired.lamp_pins.values()),
-            *(pin for _, wired in self._wired for pin, each in wired.relays.items() if each.hardware_pwm),
-        }
         self._moved = {pin: move for each, wired in self._wired for pin, move in _moved(each, wired).items()}
         self.network = self._network(monotonic)
         self.serial_chips: dict[str, UartSlave] = {}
-        on_buses = [(chip, each) for each, wired in self._wired for chip in wired.i2c]
-        self.chips: dict[tuple[int, int], I2CSlave] = {
-            (chip.bus, chip.address): self._bridged(chip, self._chip(chip, each, monotonic, seed + number))
-            for number, (chip, each) in enumerate(on_buses)
-        }
-        for each, wired in self._wired:
-            self._connect(each, wired)
+        self.chips: dict[tuple[int, int], I2CSlave] = {}
+        self._place_chips(monotonic, seed)
         self.adapters = {number: self._adapter(number) for number in sorted({bus for bus, _ in self.chips})}
         self.serial_ports = SerialPorts(
             wire=self.faults.serial_wire, plug=self.faults.plug, pause=self.faults.pause, sleep=sleep
@@ -263,6 +217,18 @@ class SimulatedHardware(Hardware):
         ]
         return SimulatedNetwork(outputs, monotonic, self.faults.is_away)
 
+    def _place_chips(self, monotonic: Callable[[], float], seed: int) -> None:
+        """Place the chips on their buses, and connect the sensors with a voltage to their ADS1115."""
+        on_buses = [(chip, each) for each, wired in self._wired for chip in wired.i2c]
+        for number, (chip, each) in enumerate(on_buses):
+            made = self._chip(chip, each, monotonic, seed + number)
+            self.chips[chip.bus, chip.address] = self._bridged(chip, made)
+        for each, wired in self._wired:
+            for (bus, address, channel), volts in wired.voltages.items():
+                converter = self.chips[bus, address]
+                if isinstance(converter, SimulatedAds1115):
+                    converter.connect(channel, functools.partial(volts, self, each))
+
     def _attach(self, monotonic: Callable[[], float], seed: int) -> None:
         """Attach the serial sensors to their ports."""
         at_ports = [(port, kind, each) for each, wired in self._wired for port, kind in wired.serial.items()]
@@ -283,12 +249,18 @@ class SimulatedHardware(Hardware):
 
     def _one_wire(self, sleep: Callable[[float], None]) -> SimulatedOneWire:
         sensors = [
-            self._thermometer(each, sensor) for each, wired in self._wired for sensor in wired.thermometers
+            (device, SimulatedDs18b20(functools.partial(truth, self, each), seed=crc32(device.encode())))
+            for each, wired in self._wired
+            for device, truth in wired.thermometers.items()
         ]
         return SimulatedOneWire(sensors, self.faults, sleep)
 
     def _broker(self, monotonic: Callable[[], float]) -> SimulatedBroker:
-        sensors = [self._publisher(each, sensor) for each, wired in self._wired for sensor in wired.mqtt]
+        sensors = [
+            sensor.make(functools.partial(sensor.truth, self, each))
+            for each, wired in self._wired
+            for sensor in wired.mqtt
+        ]
         return SimulatedBroker(sensors, self.faults, monotonic, on_send=self.network.receive)
 
     def _chip(
@@ -318,32 +290,11 @@ class SimulatedHardware(Hardware):
         self.serial_chips[place] = sensor
         return SimulatedSc16is750(sensor, port=place, wire=self.faults.serial_wire)
 
-    def _connect(self, chamber: SimulatedChamber, wiring: Wiring) -> None:
-        """Connect the sensors with a voltage to their ADS1115."""
-        for wired in wiring.voltages:
-            converter = self.chips[wired.bus, wired.address]
-            if isinstance(converter, SimulatedAds1115):
-                converter.connect(wired.channel, functools.partial(self._volts, chamber, wired))
-
-    def _volts(self, chamber: SimulatedChamber, wired: WiredVoltage) -> float:
-        return wired.volts(wired.truth(self, chamber))
-
-    def _thermometer(
-        self, chamber: SimulatedChamber, wired: WiredThermometer
-    ) -> tuple[str, SimulatedDs18b20]:
-        truth = functools.partial(wired.truth, self, chamber)
-        return wired.device, SimulatedDs18b20(truth, seed=crc32(wired.device.encode()))
-
-    def _publisher(self, chamber: SimulatedChamber, wired: WiredMqtt) -> SimulatedMqttSensor:
-        truth = functools.partial(wired.truth, self, chamber)
-        return SimulatedMqttSensor(truth, wired.topic, key=wired.key, scale=wired.scale, offset=wired.offset)
-
     def _switches(
         self, chamber: SimulatedChamber, wiring: Wiring
     ) -> Iterator[tuple[int, Callable[[], bool | None]]]:
         for pin, wired in wiring.switches.items():
-            truth = functools.partial(wired.truth, self, chamber)
-            switch = SimulatedContact(truth, active_high=wired.active_high, pull=wired.pull)
+            switch = wired.make(functools.partial(wired.truth, self, chamber))
             yield pin, functools.partial(self.faults.switch, pin, switch.level)
 
     def _adapter(self, number: int) -> I2CAdapter:
@@ -361,7 +312,11 @@ class SimulatedHardware(Hardware):
         chips = {number: channels for _, wired in self._wired for number, channels in wired.pwm_chips.items()}
         bare = SimulatedPwmSysfs({}, chips=chips)
         places = {pin: place for chip in chips for pin, place in channels_on(chip, bare).items()}
-        used = {pin: place for pin, place in places.items() if pin in self._pwm_pins}
+        driven = {
+            *(pin for _, wired in self._wired for pin in wired.lamp_pins.values()),
+            *(pin for _, wired in self._wired for pin, each in wired.relays.items() if each.hardware_pwm),
+        }
+        used = {pin: place for pin, place in places.items() if pin in driven}
         for pin in used:
             self._on_pin(pin, 0.0)
         return SimulatedPwmSysfs(

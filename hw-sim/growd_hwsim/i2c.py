@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 import smbus2.smbus2
 
 from growd_hwsim.chip import Chip
+from growd_hwsim.errors import kernel_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    Forward = Callable[["I2CMessage"], bytes]
 
 HISTORY_LENGTH = 1000
 MAXIMUM_MESSAGES = 42  # I2C_RDWR_IOCTL_MAX_MSGS in i2c-dev.h
@@ -77,19 +80,6 @@ class I2CMessage(NamedTuple):
     length: int
 
 
-def plain_wire(message: I2CMessage, forward: Callable[[I2CMessage], bytes]) -> bytes:
-    """A wire without faults."""
-    return forward(message)
-
-
-def plain_hold(_message: I2CMessage) -> None:
-    """Nothing hangs."""
-
-
-def plain_pulses(_bus: int, _count: int) -> None:
-    """Nothing waits for pulses."""
-
-
 class I2CAdapter:
     """One bus: slaves by address, and a wire through which every message passes.
 
@@ -104,9 +94,9 @@ class I2CAdapter:
         self,
         number: int,
         *,
-        wire: Callable[[I2CMessage, Callable[[I2CMessage], bytes]], bytes] = plain_wire,
-        hold: Callable[[I2CMessage], None] = plain_hold,
-        on_pulses: Callable[[int, int], None] = plain_pulses,
+        wire: Callable[[I2CMessage, Forward], bytes] = lambda message, forward: forward(message),
+        hold: Callable[[I2CMessage], None] = lambda _message: None,
+        on_pulses: Callable[[int, int], None] = lambda _bus, _count: None,
         zero_length: bool = True,
     ) -> None:
         self.number = number
@@ -145,7 +135,7 @@ class I2CAdapter:
 
     def _carry(self, raw: Any, message: I2CMessage) -> None:
         if raw.len == 0 and not self._zero_length:
-            raise _kernel_error(errno.EOPNOTSUPP)
+            raise kernel_error(errno.EOPNOTSUPP)
         answer = self._wire(message, self._forward)
         if message.data is None:
             # The master clocks all bytes; an undriven line reads as ones.
@@ -180,9 +170,9 @@ class I2CKernel:
     def open(self, path: str, flags: int) -> int:
         """As os.open of a device node."""
         if path not in self._devices:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            raise kernel_error(errno.ENOENT, path)
         if flags != self.O_RDWR:
-            raise _kernel_error(errno.EINVAL)
+            raise kernel_error(errno.EINVAL)
         descriptor = next(self._descriptors)
         self._open[descriptor] = self._devices[path]
         return descriptor
@@ -190,21 +180,21 @@ class I2CKernel:
     def close(self, descriptor: int) -> None:
         """As os.close."""
         if self._open.pop(descriptor, None) is None:
-            raise _kernel_error(errno.EBADF)
+            raise kernel_error(errno.EBADF)
 
     def ioctl(self, descriptor: int, request: int, argument: Any) -> int:
         """I2C_FUNCS and I2C_RDWR. Other requests are refused, as by an adapter without them."""
         adapter = self._open.get(descriptor)
         if adapter is None:
-            raise _kernel_error(errno.EBADF)
+            raise kernel_error(errno.EBADF)
         if request == smbus2.smbus2.I2C_FUNCS:
             argument.value = int(smbus2.I2cFunc.I2C)
         elif request == smbus2.smbus2.I2C_RDWR:
             if not 0 < argument.nmsgs <= MAXIMUM_MESSAGES:
-                raise _kernel_error(errno.EINVAL)
+                raise kernel_error(errno.EINVAL)
             adapter.transfer(argument.msgs, argument.nmsgs)
         else:
-            raise _kernel_error(errno.ENOTTY)
+            raise kernel_error(errno.ENOTTY)
         return 0
 
 
@@ -221,7 +211,3 @@ def smbus_over(kernel: I2CKernel) -> type[smbus2.SMBus]:
         if isinstance(function, FunctionType)
     }
     return type("SMBus", (smbus2.SMBus,), functions)
-
-
-def _kernel_error(number: int) -> OSError:
-    return OSError(number, os.strerror(number))

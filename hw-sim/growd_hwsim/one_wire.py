@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-import os
 from typing import TYPE_CHECKING
 
 from growd_hwsim.chips.ds18b20 import CONVERSION_S, crc8, degc_in
+from growd_hwsim.errors import kernel_error
 from growd_hwsim.i2c import I2CMessage, NoAcknowledgeError
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ class SimulatedOneWire:
         """The file w1_slave of a thermometer, after a conversion."""
         name, _, file = path.partition("/")
         if name not in self.thermometers or file != "w1_slave":
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            raise kernel_error(errno.ENOENT)
         message = I2CMessage(_BUS, self._places[name], self.thermometers[name].name, None, 9)
         self._faults.hold(message)
         self._sleep(CONVERSION_S)
         try:
             scratchpad = self._faults.wire(message, lambda _: self.thermometers[name].convert())
         except NoAcknowledgeError:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)) from None
+            raise kernel_error(errno.ENOENT) from None
         return _shown(scratchpad)
 
 

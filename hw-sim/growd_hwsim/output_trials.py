@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,17 +12,17 @@ from growd_hwsim.driver_bench import (
     DEVICE_ERRORS,
     DISTURBED_S,
     READ_S,
+    Bench,
+    Subject,
     TrialFailedError,
     TrialTime,
 )
-from growd_hwsim.driver_trials import Trial, hang
+from growd_hwsim.driver_trials import OPENS, OPTIONS, Trial, hang
 from growd_hwsim.fault_kinds import BUS, PLACES
 from growd_hwsim.faults import Fault
-from growd_hwsim.hardware import SimulatedHardware, WiredChip, Wiring
+from growd_hwsim.hardware import WiredChip, Wiring
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from growd_drivers.kinds import OutputKind
 
 _MOVES: Final = "heater"
@@ -35,57 +33,37 @@ _RETRY_S: Final = 2.5
 _RETRIES: Final = 5
 
 
-@dataclass(frozen=True)
-class OutputSubject:
-    """A driver of outputs: the name of its kind, the kind, and how growd opens it on some hardware."""
+class OutputSubject(Subject):
+    """The driver of outputs."""
 
-    name: str
     kind: OutputKind
-    open_driver: Callable[..., Any]
 
-    @contextmanager
-    def bench(self) -> Iterator[OutputBench]:
-        """A new driver on a new simulated chip, for the body."""
-        made = OutputBench(self)
-        try:
-            yield made
-        finally:
-            made.hardware.close()
+    def new_bench(self) -> OutputBench:
+        return OutputBench(self)
 
 
-class OutputBench:
-    """A driver of an output on its simulated chip, which drives `level`."""
+class OutputBench(Bench):
+    """The driver of an output, which drives `level`."""
 
     def __init__(self, subject: OutputSubject) -> None:
-        self.subject = subject
-        self.time = TrialTime()
-        self.chamber = SimulatedChamber(self.time.monotonic)
-        self.address = subject.kind.addresses[0]
-        wired = WiredChip(subject.name, BUS_NUMBER, self.address, _MOVES)
-        self.hardware = SimulatedHardware(
-            self.chamber,
-            sleep=self.time.sleep,
-            monotonic=self.time.monotonic,
-            wiring=Wiring(i2c=(wired,), lamp_pins={}),
-        )
-        self._driver: Any = None
+        time = TrialTime()
+        self.chamber = SimulatedChamber(time.monotonic)
+        wired = WiredChip(subject.name, BUS_NUMBER, subject.address, _MOVES)
+        super().__init__(subject, time, self.chamber, Wiring(i2c=(wired,), lamp_pins={}))
 
     @property
     def level(self) -> float:
         """What the chip drives now."""
         return self.chamber.level(_MOVES)
 
-    def driver(self, **options: Any) -> Any:
-        """The driver, opened at the first call."""
-        if self._driver is None:
-            self._driver = self.subject.open_driver(self.hardware, **options)
-        return self._driver
+    def expect_works(self) -> None:
+        self.expect(1.0)
 
     def write(self, level: float, limit_s: float = READ_S) -> bool:
         """Whether the driver wrote the level; False for an error of the device."""
         self.time.slept = 0.0
         try:
-            self.driver().write(*((level, VALID_S) if self.subject.kind.takes_valid_s else (level,)))
+            self.opened().write(*((level, VALID_S) if self.subject.kind.takes_valid_s else (level,)))
         except DEVICE_ERRORS:
             return False
         finally:
@@ -106,9 +84,9 @@ def trials_of_output(subject: OutputSubject) -> list[Trial]:
     """The rows that fit the kind of an output on I2C."""
     faults = [kind for kind in SENSORS[subject.name].faults if kind in PLACES[BUS]]
     rows = [
-        Trial("opens without its device", _opens, "Do not talk to the device in the constructor."),
+        OPENS,
         Trial("drives on and off", _on_and_off),
-        Trial("takes the ends of its options", _options, "Accept each value that an option declares."),
+        OPTIONS,
         Trial("stays off when it is closed", _closes, "Do not change the output in close()."),
         *[Trial(f"fault {kind}", partial(_fault, subject.name, kind), _ON_ERRORS) for kind in faults],
         *[
@@ -130,15 +108,6 @@ _ON_ERRORS: Final = "Let the errors of the bus pass."
 _WHOLE: Final = "Write the whole state each time, with the set-up of the device."
 
 
-def _opens(made: OutputBench) -> None:
-    with made.subject.bench() as other:
-        other.hardware.faults.inject(Fault("absent", made.subject.name))
-        other.driver()
-    made.driver()
-    if next(iter(made.hardware.chips.values())).written:
-        raise TrialFailedError("its constructor talks to the device")
-
-
 def _on_and_off(made: OutputBench) -> None:
     for level in (0.0, 1.0, 0.0, 1.0, 1.0, 0.0):
         if not made.write(level):
@@ -151,20 +120,10 @@ def _dims(made: OutputBench) -> None:
         made.expect(level)
 
 
-def _options(made: OutputBench) -> None:
-    for option in made.subject.kind.own_options:
-        limits = [each for each in (option.least, option.most) if each is not None]
-        ends: tuple[Any, ...] = option.choices or tuple(limits)
-        for value in (False, True) if option.kind is bool else ends:
-            with made.subject.bench() as other:
-                other.driver(**{option.name: value if option.choices else option.kind(value)})
-                other.expect(1.0)
-
-
 def _closes(made: OutputBench) -> None:
     made.expect(1.0)
     made.expect(0.0)
-    made.driver().close()
+    made.opened().close()
     if made.level > _OFF_BY:
         raise TrialFailedError(f"the output is at {made.level:.3g} after close()")
 
@@ -183,7 +142,7 @@ def _fault(device: str, kind: str, made: OutputBench) -> None:
 
 def _power_lost(made: OutputBench) -> None:
     made.expect(1.0)
-    chip = next(iter(made.hardware.chips.values()))
+    chip = made.chip
     made.chamber.set_actuator(_MOVES, 0.0)
     fresh: Any = type(chip)
     drive = partial(made.chamber.set_actuator, _MOVES)

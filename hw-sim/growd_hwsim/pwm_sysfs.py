@@ -6,11 +6,12 @@ Source: Linux, drivers/pwm/sysfs.c and core.c, with pwm-bcm2835.c below.
 from __future__ import annotations
 
 import errno
-import os
 import threading
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from growd_hwsim.errors import kernel_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -97,7 +98,7 @@ class SimulatedPwmSysfs:
                 place, state, name = self._attribute(chip, names)
                 if state.refusals_left:
                     state.refusals_left -= 1
-                    raise _kernel_error(errno.EACCES)
+                    raise kernel_error(errno.EACCES)
                 self._apply(place, state, name, text.strip())
             self.history.append((path, text))
 
@@ -108,7 +109,7 @@ class SimulatedPwmSysfs:
     def _count(self, chip: str) -> int:
         count = sum(f"pwmchip{number}" == chip for number, _ in self._states)
         if not count:
-            raise _kernel_error(errno.ENOENT)
+            raise kernel_error(errno.ENOENT)
         return count
 
     def _attribute(self, chip: str, names: list[str]) -> tuple[tuple[int, int], _State, str]:
@@ -117,19 +118,19 @@ class SimulatedPwmSysfs:
                 if names[1:] in (["period"], ["duty_cycle"], ["enable"], ["polarity"]):
                     return place, state, names[1]
                 break
-        raise _kernel_error(errno.ENOENT)
+        raise kernel_error(errno.ENOENT)
 
     def _export(self, chip: str, channel: int, *, out: bool) -> None:
         if not self._may_export:
-            raise _kernel_error(errno.EACCES)
+            raise kernel_error(errno.EACCES)
         place = (int(chip.removeprefix("pwmchip")), channel)
         if place not in self._states:
-            raise _kernel_error(errno.ENODEV)
+            raise kernel_error(errno.ENODEV)
         state = self._states[place]
         if out and (state.is_exported or place in self._in_use):
-            raise _kernel_error(errno.EBUSY)
+            raise kernel_error(errno.EBUSY)
         if not out and not state.is_exported:
-            raise _kernel_error(errno.ENODEV)
+            raise kernel_error(errno.ENODEV)
         before = state.high
         state.is_exported = out
         state.is_on = False  # by request() and by free(); the kernel's state stays
@@ -141,21 +142,21 @@ class SimulatedPwmSysfs:
         for pin, (chip, channel) in self._pins.items():
             is_meant = path.startswith(f"pwmchip{chip}/pwm{channel}/")
             if is_meant and self._is_refused is not None and self._is_refused(pin):
-                raise _kernel_error(errno.EIO)
+                raise kernel_error(errno.EIO)
 
     def _apply(self, place: tuple[int, int], state: _State, name: str, text: str) -> None:
         """As pwm_apply_state: an unchanged state does not reach the peripheral."""
         asked = _State(state.period, state.duty_cycle, state.enable, state.polarity)
         if name == "polarity":
             if text not in ("normal", "inversed"):
-                raise _kernel_error(errno.EINVAL)
+                raise kernel_error(errno.EINVAL)
             if state.enable:
-                raise _kernel_error(errno.EBUSY)
+                raise kernel_error(errno.EBUSY)
             asked.polarity = text
         else:
             setattr(asked, name, _number(text))
         if asked.enable > 1 or not _LOWEST_NS <= asked.period <= _HIGHEST or asked.duty_cycle > asked.period:
-            raise _kernel_error(errno.EINVAL)
+            raise kernel_error(errno.EINVAL)
         before = state.high
         values = ("period", "duty_cycle", "enable", "polarity")
         if any(getattr(asked, value) != getattr(state, value) for value in values):
@@ -176,11 +177,7 @@ def _number(text: str) -> int:
     try:
         number = int(text)
     except ValueError:
-        raise _kernel_error(errno.EINVAL) from None
+        raise kernel_error(errno.EINVAL) from None
     if number < 0:
-        raise _kernel_error(errno.EINVAL)
+        raise kernel_error(errno.EINVAL)
     return number
-
-
-def _kernel_error(number: int) -> OSError:
-    return OSError(number, os.strerror(number))

@@ -36,7 +36,6 @@ IN_A_RUN = "replay.csv"
 GAP_S = 900.0
 """How long a reading holds: three intervals of five minutes."""
 
-_LONGEST_LINE = 100_000
 _HEADERS = (["timestamp", "variable", "value"], ["timestamp_utc", "variable", "value"])
 
 
@@ -121,7 +120,7 @@ def load_recording(path: Path) -> Recording:
     """Read a recording. Blocking. Raises `ReplayFileError` with file, line and reason."""
     try:
         with _opened(path) as file:
-            series = _series(str(path), csv.reader(_lines(str(path), file), strict=True))
+            series = _series(str(path), csv.reader(file, strict=True))
     except OSError as error:
         raise ReplayFileError(str(path), f"can't be read: {error.strerror}") from None
     except (BadZipFile, zlib.error, EOFError):
@@ -146,16 +145,6 @@ def _opened(path: Path) -> Iterator[IO[str]]:
             raise ReplayFileError(str(path), f"is a ZIP file without {IN_A_RUN}")
         with run.open(names[0]) as member:
             yield TextIOWrapper(member, encoding="utf-8-sig", newline="")
-
-
-def _lines(path: str, file: IO[str]) -> Iterator[str]:
-    """The lines; a damaged file may be one line that does not fit into memory."""
-    number = 1
-    while line := file.readline(_LONGEST_LINE + 1):
-        if len(line) > _LONGEST_LINE:
-            raise ReplayFileError(path, f"has more than {_LONGEST_LINE} characters", line=number)
-        yield line
-        number += 1
 
 
 def _series(path: str, rows: _csv.Reader) -> dict[str, tuple[array[float], array[float]]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import struct
 from typing import TYPE_CHECKING, ClassVar
 
-from growd_hwsim.chip import INSTANT, AirCell
-from growd_hwsim.i2c import FAULTS, I2CSlave, NoAcknowledgeError
+from growd_hwsim.i2c import FAULTS, NoAcknowledgeError
 from growd_hwsim.sensirion import TEMPERATURE_FRAME, temperature_word, with_crcs
+from growd_hwsim.sensors import AirSensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from growd_hwsim.chamber import Air
 
 
-class ShtChip(I2CSlave):
+class ShtChip(AirSensor):
     """A chip in the air of `air()`, on the time of `monotonic`. It measures when asked, and answers once.
 
     Noise is Gaussian, cut off at the repeatability.
@@ -40,16 +39,8 @@ class ShtChip(I2CSlave):
         seed: int = 0,
         response_s: Air | None = None,
     ) -> None:
-        super().__init__()
-        self._cell = AirCell(air, monotonic, response_s or self.response_s)
-        self._monotonic = monotonic
-        self._dice = random.Random(f"{self.name} {seed}")  # noqa: S311  noise, not secrets
-        self.power_cycle()
+        super().__init__(air, monotonic, response_s or self.response_s, seed=seed)
         self._busy_until = monotonic()  # it has had power for a while
-
-    def follow_at_once(self) -> None:
-        """Have no lag."""
-        self._cell.response_s = INSTANT
 
     def power_cycle(self) -> None:
         """Lose and regain power, or be reset."""
@@ -72,7 +63,7 @@ class ShtChip(I2CSlave):
     def _measure(self, seconds: float) -> None:
         air = self._cell.air()
         degc, percent = (
-            value + min(max(self._dice.gauss(0.0, deviation), -limit), limit)
+            value + self._jitter(deviation, limit)
             for value, (deviation, limit) in zip(air[1:], self.noise, strict=True)
         )
         self._answer = struct.pack(">HH", temperature_word(degc), self._humidity_word(percent))

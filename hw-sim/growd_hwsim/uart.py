@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from growd_drivers.serial_line import open_port
 from growd_hwsim.chip import Chip
-from growd_hwsim.errors import NothingRecordedError
+from growd_hwsim.errors import NothingRecordedError, kernel_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,16 +78,6 @@ class Query:
     command: bytes
 
 
-def plain_wire(query: Query, forward: Forward) -> list[bytes]:
-    """A wire without faults."""
-    return forward(query)
-
-
-def plain_plug(port: str, _device: str) -> str | None:
-    """A port that stays connected."""
-    return port
-
-
 class SerialPorts:
     """The serial ports of one machine: chips by the name of their port.
 
@@ -99,8 +89,8 @@ class SerialPorts:
     def __init__(
         self,
         *,
-        wire: Callable[[Query, Forward], list[bytes]] = plain_wire,
-        plug: Callable[[str, str], str | None] = plain_plug,
+        wire: Callable[[Query, Forward], list[bytes]] = lambda query, forward: forward(query),
+        plug: Callable[[str, str], str | None] = lambda port, _device: port,
         pause: Callable[[], None] = lambda: None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -151,7 +141,7 @@ class SerialPorts:
             name = self._plug(port, slave.name)
             if name is not None and fnmatch.fnmatchcase(name, place):
                 return port, name
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
+        raise kernel_error(errno.ENOENT, place)
 
     def _answers(self, port: str, opened_as: str, slave: UartSlave, data: bytes) -> list[bytes] | None:
         """The answer to `data`, in pieces; None if the port was unplugged."""

@@ -48,6 +48,10 @@ export const key = (value) => encodeURIComponent(JSON.stringify(value));
 /** The address of a path of the database, for links. */
 export const databaseAddress = (path) => new URL(path.replace(/^\w+/, (name) => databases[name] ?? name), DATABASE).href;
 
+/** Says a refusal, {code, fields}, in the language of the page; "" if it can't. */
+let translated = () => "";
+export const translateBy = (how) => (translated = how);
+
 async function request(url, method = "GET", body = undefined, timeout = TIMEOUT_MS) {
   let answer;
   try {
@@ -63,7 +67,7 @@ async function request(url, method = "GET", body = undefined, timeout = TIMEOUT_
   }
   const content = await answer.json().catch(() => ({}));
   if (!answer.ok) {
-    const refusal = new Refusal(content.ERROR ?? content.reason ?? t("bad_answer", { status: `${answer.status} ${answer.statusText}`.trim() }), answer.status, content);
+    const refusal = new Refusal(translated(content) || (content.ERROR ?? content.reason ?? t("bad_answer", { status: `${answer.status} ${answer.statusText}`.trim() })), answer.status, content);
     refusal.retryAfter = Number(answer.headers.get("Retry-After")) || 0;
     throw refusal;
   }

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from growd.access import attempts, sessions
 from growd.access.attempts import Attempts
-from growd.api.monitoring import MonitoringPages
+from growd.api.monitoring import add_monitoring
 from growd.api.operation import Operation
-from growd.api.page_files import PageFiles
 from growd.bus.messages import FLOAT64
 from growd.config import Access, Config, ConfigError, Couchdb, Http, load
 from growd.config.web import is_loopback, what_is_open
@@ -22,6 +21,7 @@ from growd.server.errors import ApiError
 from growd.server.json_answer import json_answer
 from growd.status.status_node import StatusNode
 from growd.wiring.access import access_control
+from growd_web.page_files import PageFiles
 from support.checkout import ROOT
 from support.daemon import serving
 from support.guarded import PARAM, Time, guarded_daemon, users_of
@@ -380,7 +380,7 @@ class TestUnusualAnswers:
 
 class TestOpenPages:
     async def test_health_and_ready_are_answered_to_everybody_with_a_word(self, daemon, users):
-        MonitoringPages(StatusNode(daemon.bus, [])).open(daemon.api, daemon.server)
+        add_monitoring(daemon.api, daemon.server, StatusNode(daemon.bus, []))
         health, ready = [await daemon.request("GET", f"/_svc/{page}") for page in ("health", "ready")]
         assert (health.status, health.body) == (200, b"ok\n")
         assert (ready.status, ready.body) == (503, b"no\n")

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, get_args
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 
 from growd.bus import Bus
 from growd.config import Config, ConfigError, load
-from growd.config.alerts import DEFAULT_ALERTS, AlertOptions, Kind, Notify
+from growd.config.alerts import AlertOptions, Kind, Notify
 from growd.control.health import Health
 from growd.control.topics import declare_environment
 from growd.status.status_node import StatusNode
 from growd.store.local import LocalStore
-from growd.wiring.alerts import Alerting, alerting
+from growd_alerts.defaults import DEFAULT_ALERTS
+from growd_alerts.part import opened
 from support.checkout import ROOT
 from support.clock import ManualClock
 from support.mail import address_file, mail_server
@@ -25,8 +27,7 @@ from support.refusals import check_config
 from support.status import told
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
+    from collections.abc import Awaitable, Callable
 
 pytestmark = pytest.mark.long
 
@@ -34,7 +35,7 @@ ENV = "environment_1"
 FAILED = AlertOptions(name="failed", kind="device_failed", for_s=0.0, repeat_s=3_600.0)
 
 
-def mail(folder: Path, port: int, **options: Any) -> Notify:
+def mail(folder, port, **options):
     return Notify(
         **{"name": "mail", "kind": "apprise", "url_file": address_file(folder, port), "group_s": 0.0}
         | options
@@ -44,52 +45,54 @@ def mail(folder: Path, port: int, **options: Any) -> Notify:
 class Daemon:
     """Alerts on a bus with one device."""
 
-    def __init__(self, clock: ManualClock, bus: Bus, status: StatusNode, alerts: Alerting) -> None:
+    reconfigure: Callable[[Config], Awaitable[None]]
+
+    def __init__(self, clock, bus, status):
         self.clock = clock
         self.status = status
         self.bus = bus
-        self.alerts = alerts
         self._device = Health(bus.node(f"{ENV}/samplers/scd30_1"), ENV, "scd30_1", clock)
 
-    async def fail(self) -> None:
+    async def fail(self):
         """Let the device fail for a while."""
         self._device.failed("no answer")
         await self.clock.advance(60)
 
-    async def recover(self) -> None:
+    async def recover(self):
         self._device.succeeded()
         await self.clock.advance(60)
 
-    async def call(self, service: str, **arguments: Any) -> dict[str, Any]:
+    async def call(self, service, **arguments):
         return await self.bus.services.get(service).call(arguments)
 
-    def information(self) -> dict[str, Any]:
+    def information(self):
         return self.bus.find_node("alerts").information()
 
-    async def until(self, condition: Callable[[], bool]) -> None:
+    async def until(self, condition):
         await self.clock.until(condition)
 
 
 @asynccontextmanager
-async def daemon(
-    path: Path, *channels: Notify, rules: tuple[AlertOptions, ...] = (FAILED,)
-) -> AsyncIterator[Daemon]:
+async def daemon(path, *channels, rules=(FAILED,)):
     clock = ManualClock()
     local = await LocalStore.open(path / "growd.sqlite3")
     try:
         bus = Bus(clock)
         declare_environment(bus, ENV, ())
         status = StatusNode(bus, [ENV])
-        async with alerting(Config(alert=rules, notify=channels), bus, local, status) as alerts:
+        growd, config = Daemon(clock, bus, status), Config(alert=rules, notify=channels)
+        around = SimpleNamespace(
+            present=lambda: config, bus=bus, local=local, device=local.device, status=status, mqtt=None
+        )
+        around.offer_reload = lambda *_, apply: setattr(growd, "reconfigure", apply)
+        async with opened(around):
             await clock.settle()
-            yield Daemon(clock, bus, status, alerts)
+            yield growd
     finally:
         await local.close()
 
 
-async def test_a_message_that_could_not_be_sent_before_a_restart_is_sent_after_it(
-    tmp_path: Path, own_port: int
-):
+async def test_a_message_that_could_not_be_sent_before_a_restart_is_sent_after_it(tmp_path, own_port):
     port = own_port
     async with daemon(tmp_path, mail(tmp_path, port)) as growd:  # where no mail server is
         await growd.fail()
@@ -106,14 +109,16 @@ async def test_a_message_that_could_not_be_sent_before_a_restart_is_sent_after_i
         assert "ended: the device scd30_1" in (await box.arrived(2))[1]["Subject"]
 
 
-async def test_a_silent_mail_server_is_retried(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(Notify, "timeout_s", 3.0)
+async def test_a_silent_mail_server_is_retried(tmp_path, monkeypatch):
+    monkeypatch.setattr("growd_alerts.dispatch.TIMEOUT_S", 3.0)
     async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port)) as growd:
         box.silent = True
         await growd.fail()
         await growd.until(lambda: "within 3 s" in growd.information()["channels"][0]["error"])
         box.silent = False
-        monkeypatch.setattr(Notify, "timeout_s", 30.0)  # more patience, for a machine that is busy
+        monkeypatch.setattr(
+            "growd_alerts.dispatch.TIMEOUT_S", 30.0
+        )  # more patience, for a machine that is busy
         assert (await growd.call("alerts/test"))["success"] is True  # and so the rest need not wait
         assert [message["Subject"].rpartition("]")[2] for message in await box.arrived(2)] == [
             " test message",
@@ -121,15 +126,13 @@ async def test_a_silent_mail_server_is_retried(tmp_path: Path, monkeypatch):
         ]
 
 
-async def test_rules_and_channels_change_while_it_runs(tmp_path: Path):
+async def test_rules_and_channels_change_while_it_runs(tmp_path):
     async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port)) as growd:
         await growd.fail()
         await box.arrived(1)
         await growd.until(lambda: growd.information()["channels"][0]["sent"] == 1)
         renamed = AlertOptions(name="other", kind="device_failed", for_s=0.0)
-        await growd.alerts.reconfigure(
-            Config(alert=(renamed,), notify=(mail(tmp_path, box.port, name="post"),))
-        )
+        await growd.reconfigure(Config(alert=(renamed,), notify=(mail(tmp_path, box.port, name="post"),)))
         await growd.clock.settle()
         assert [each["name"] for each in growd.information()["channels"]] == ["post"]
         assert growd.information()["alerts"] == []  # that of the rule that is gone has ended
@@ -140,22 +143,22 @@ async def test_rules_and_channels_change_while_it_runs(tmp_path: Path):
         assert "warning: the device scd30_1" in messages[-1]["Subject"]
 
 
-async def test_a_remaining_channel_reports_that_a_rule_is_gone(tmp_path: Path):
+async def test_a_remaining_channel_reports_that_a_rule_is_gone(tmp_path):
     async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port)) as growd:
         await growd.fail()
         await box.arrived(1)
         await growd.until(lambda: growd.information()["channels"][0]["sent"] == 1)
         other = AlertOptions(name="interlock", kind="interlock")
-        await growd.alerts.reconfigure(Config(alert=(other,), notify=(mail(tmp_path, box.port),)))
+        await growd.reconfigure(Config(alert=(other,), notify=(mail(tmp_path, box.port),)))
         await growd.clock.settle()
         assert "its rule is gone from the configuration" in (await box.arrived(2))[1].get_content()
 
 
-async def test_a_missing_secret_changes_nothing(tmp_path: Path):
+async def test_a_missing_secret_changes_nothing(tmp_path):
     async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port)) as growd:
         wrong = mail(tmp_path, box.port, url_file=str(tmp_path / "none"))
         with pytest.raises(ConfigError, match=r"\[notify\] url_file: mail: .*none can't be read: No such"):
-            await growd.alerts.reconfigure(Config(alert=(FAILED,), notify=(wrong,)))
+            await growd.reconfigure(Config(alert=(FAILED,), notify=(wrong,)))
         await growd.fail()
         await box.arrived(1)
 
@@ -169,9 +172,7 @@ async def test_a_missing_secret_changes_nothing(tmp_path: Path):
         (b"secret\n", 0o644, r"is open to others \(mode 0644\)"),
     ],
 )
-async def test_a_secret_is_one_line_of_text_in_a_protected_file(
-    tmp_path: Path, content: bytes, mode: int, words: str
-):
+async def test_a_secret_is_one_line_of_text_in_a_protected_file(tmp_path, content, mode, words):
     secret = tmp_path / "secret"
     secret.write_bytes(content)
     secret.chmod(mode)
@@ -180,7 +181,7 @@ async def test_a_secret_is_one_line_of_text_in_a_protected_file(
             pass
 
 
-async def test_a_rule_may_have_channels_of_its_own(tmp_path: Path):
+async def test_a_rule_may_have_channels_of_its_own(tmp_path):
     rule = AlertOptions(name="failed", kind="device_failed", for_s=0.0, channels=("second",))
     async with (
         mail_server() as first,
@@ -195,7 +196,7 @@ async def test_a_rule_may_have_channels_of_its_own(tmp_path: Path):
         assert first.messages == []
 
 
-async def test_a_test_message_reports_the_result_of_each_channel(tmp_path: Path, own_port: int):
+async def test_a_test_message_reports_the_result_of_each_channel(tmp_path, own_port):
     gone = mail(tmp_path, own_port, name="gone")
     async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port), gone) as growd:
         answer = await growd.call("alerts/test")
@@ -211,7 +212,7 @@ async def test_a_test_message_reports_the_result_of_each_channel(tmp_path: Path,
         assert refused["message"] == 'there is no channel "nobody"; the channels are mail, gone'
 
 
-async def test_an_alert_is_acknowledged_by_its_id_or_its_rule(tmp_path: Path):
+async def test_an_alert_is_acknowledged_by_its_id_or_its_rule(tmp_path):
     async with daemon(tmp_path) as growd:
         assert (await growd.call("alerts/acknowledge"))["message"] == "no alert is open"
         await growd.fail()
@@ -227,9 +228,7 @@ async def test_an_alert_is_acknowledged_by_its_id_or_its_rule(tmp_path: Path):
         assert growd.information()["alerts"][0]["acknowledged_by"] == "127.0.0.1"
 
 
-async def test_an_unreadable_saved_state_does_not_prevent_the_start(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
+async def test_an_unreadable_saved_state_does_not_prevent_the_start(tmp_path, caplog):
     local = await LocalStore.open(tmp_path / "growd.sqlite3")
     await local.save_state("alerts", {"open": 3})
     await local.close()
@@ -238,14 +237,12 @@ async def test_an_unreadable_saved_state_does_not_prevent_the_start(
     assert "can't read the open alerts of the last run" in caplog.text
 
 
-async def test_a_full_disk_is_logged_once_and_the_open_alerts_are_saved_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
+async def test_a_full_disk_is_logged_once_and_the_open_alerts_are_saved_later(tmp_path, monkeypatch, caplog):
     save, tries, kept = LocalStore.save_state, 0, asyncio.Event()
-    holder: list[Any] = []
-    problems: list[Any] = []
+    holder = []
+    problems = []
 
-    async def full(local: LocalStore, key: str, state: Any) -> None:
+    async def full(local, key, state):
         nonlocal tries
         tries += 1
         if tries < 4:
@@ -254,7 +251,7 @@ async def test_a_full_disk_is_logged_once_and_the_open_alerts_are_saved_later(
         await save(local, key, state)
         kept.set()
 
-    monkeypatch.setattr("growd.wiring.alerts._RETRY_S", 0.0)
+    monkeypatch.setattr("growd_alerts.part._RETRY_S", 0.0)
     monkeypatch.setattr(LocalStore, "save_state", full)
     async with daemon(tmp_path) as growd:
         holder.append(growd)
@@ -266,7 +263,7 @@ async def test_a_full_disk_is_logged_once_and_the_open_alerts_are_saved_later(
     assert caplog.text.count("can't save the open alerts: [Errno 28] No space left on device") == 1
 
 
-async def test_a_channel_without_rules_uses_the_default_rules(tmp_path: Path):
+async def test_a_channel_without_rules_uses_the_default_rules(tmp_path):
     async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port), rules=()) as growd:
         await growd.fail()
         await growd.fail()
@@ -276,28 +273,28 @@ async def test_a_channel_without_rules_uses_the_default_rules(tmp_path: Path):
     assert len({rule.name for rule in DEFAULT_ALERTS}) == len(DEFAULT_ALERTS)
 
 
-async def test_without_rules_and_channels_nothing_wakes_up(tmp_path: Path):
+async def test_without_rules_and_channels_nothing_wakes_up(tmp_path):
     async with daemon(tmp_path, rules=()) as growd:
         assert not growd.clock._sleepers
         assert growd.information()["channels"] == []
 
 
-async def test_alerts_are_on_the_bus_and_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    with caplog.at_level(logging.INFO, "growd.alerts"):
+async def test_alerts_are_on_the_bus_and_in_the_log(tmp_path, caplog):
+    with caplog.at_level(logging.INFO, "growd_alerts"):
         async with daemon(tmp_path) as growd:
             await growd.fail()
             await growd.recover()
             last = growd.bus.topics.get("alerts/event").last
     assert last is not None
     assert '"phase":"end"' in last.value
-    said = [record.message for record in caplog.records if record.name.startswith("growd.alerts")]
+    said = [record.message for record in caplog.records if record.name.startswith("growd_alerts")]
     assert said == [
         "alert failed: the device scd30_1 has failed: no answer",
         "alert failed has ended: the device scd30_1 is ok",
     ]
 
 
-def test_the_configuration_in_the_documentation_is_valid(tmp_path: Path):
+def test_the_configuration_in_the_documentation_is_valid(tmp_path):
     page = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
     file = tmp_path / "growd.toml"
     file.write_text(page.partition("```toml\n")[2].partition("```")[0], encoding="utf-8")

@@ -1,25 +1,19 @@
 """Alerts over apprise, against real servers: mail with TLS and a login, and a web address."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
 from aiohttp import web
 
-from growd.alerts.channels.apprise import AppriseAlerts
-from growd.alerts.dispatch import DeliveryError
-from growd.alerts.messages import Alert, AlertMessage, Entry, Sender
-from growd.alerts.rules import AlertPhase
+from growd_alerts.apprise import AppriseAlerts
+from growd_alerts.dispatch import DeliveryError
+from growd_alerts.messages import Alert, AlertMessage, Entry, Sender
+from growd_alerts.rules import AlertPhase
 from support.leaks import child_processes
 from support.mail import PASSWORD, USER, mail_server
 from support.tls_door import CA_FILE, server_context
-
-if TYPE_CHECKING:
-    from support.mail import Mailbox
 
 pytestmark = pytest.mark.long
 
@@ -31,9 +25,7 @@ ALERT = Alert(
 START = AlertMessage((Entry(AlertPhase.START, ALERT),))
 
 
-def mail_to(
-    box: Mailbox, scheme: str = "mailto", *, login: str = "", to: str = "a@example.org", ca: str = ""
-) -> AppriseAlerts:
+def mail_to(box, scheme="mailto", *, login="", to="a@example.org", ca=""):
     address = f"{scheme}://{login}localhost:{box.port}?from=growd@example.org&to={to}"
     return AppriseAlerts(address, SENDER, ca)
 
@@ -42,7 +34,7 @@ LOGIN = f"{USER}:{quote(PASSWORD, safe='')}@"
 
 
 @pytest.mark.parametrize(("security", "mode"), [("starttls", ""), ("tls", "&mode=ssl")])
-async def test_a_mail_is_sent_encrypted_with_a_login_and_no_text_injects_a_header(security: str, mode: str):
+async def test_a_mail_is_sent_encrypted_with_a_login_and_no_text_injects_a_header(security, mode):
     async with mail_server(security, login=True) as box:
         to = f"a@example.org,b@example.org{mode}"
         await mail_to(box, "mailtos", login=LOGIN, to=to, ca=str(CA_FILE)).send(START)
@@ -54,7 +46,7 @@ async def test_a_mail_is_sent_encrypted_with_a_login_and_no_text_injects_a_heade
     assert "for 11 min 40 s. (rule hot, alert a1)" in message.get_content()
 
 
-async def test_the_program_finds_the_packages_of_an_installed_growd(monkeypatch: pytest.MonkeyPatch):
+async def test_the_program_finds_the_packages_of_an_installed_growd(monkeypatch):
     monkeypatch.setattr(sys, "executable", sys._base_executable)  # it has no packages of its own
     async with mail_server("none") as box:
         await mail_to(box).send(START)
@@ -70,7 +62,7 @@ async def test_the_program_finds_the_packages_of_an_installed_growd(monkeypatch:
     ],
 )
 async def test_a_server_that_refuses_or_is_not_trusted_gets_nothing_and_the_reason_has_no_secret(
-    login: str, ca: str, security: str, reason: str
+    login, ca, security, reason
 ):
     async with mail_server(security, login=security != "none") as box:
         with pytest.raises(DeliveryError) as caught:
@@ -80,9 +72,7 @@ async def test_a_server_that_refuses_or_is_not_trusted_gets_nothing_and_the_reas
     assert box.messages == []
 
 
-async def test_a_refused_recipient_is_logged_and_the_others_do_not_get_it_again(
-    caplog: pytest.LogCaptureFixture,
-):
+async def test_a_refused_recipient_is_logged_and_the_others_do_not_get_it_again(caplog):
     async with mail_server() as box:
         box.refused = {"b@example.org"}
         await mail_to(box, to="a@example.org,b@example.org").send(START)
@@ -102,10 +92,10 @@ async def test_a_process_ends_with_the_time_limit_of_its_message():
     assert child_processes() == before
 
 
-async def test_a_web_address_gets_title_text_and_severity_and_its_certificate_is_verified(own_port: int):
-    got: asyncio.Queue[dict[str, str]] = asyncio.Queue()
+async def test_a_web_address_gets_title_text_and_severity_and_its_certificate_is_verified(own_port):
+    got = asyncio.Queue()
 
-    async def take(request: web.BaseRequest) -> web.StreamResponse:
+    async def take(request):
         got.put_nowait(await request.json())
         return web.Response(status=204)
 
@@ -127,7 +117,7 @@ async def test_a_web_address_gets_title_text_and_severity_and_its_certificate_is
 
 
 @pytest.mark.parametrize("address", ["nonsense://a-secret", "mailto://"])
-async def test_an_address_that_apprise_does_not_take_is_reported(address: str):
+async def test_an_address_that_apprise_does_not_take_is_reported(address):
     with pytest.raises(DeliveryError, match="does not take the address") as caught:
         await AppriseAlerts(address, SENDER, "").send(START)
     assert "secret" not in str(caught.value)

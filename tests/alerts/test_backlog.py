@@ -1,17 +1,15 @@
 """The backlog of a channel: bounded, in order, and no end without its start."""
 
-from __future__ import annotations
-
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.alerts.backlog import Backlog, SavedBacklog
-from growd.alerts.messages import Alert, AlertMessage
-from growd.alerts.rules import AlertPhase
+from growd_alerts.backlog import Backlog, SavedBacklog
+from growd_alerts.messages import Alert
+from growd_alerts.rules import AlertPhase
 
 
-def alert(name: str, **more: object) -> Alert:
+def alert(name, **more):
     values = {
         "rule": "r",
         "kind": "device_failed",
@@ -19,15 +17,15 @@ def alert(name: str, **more: object) -> Alert:
         "subject": name,
         "text": f"{name} failed",
     }
-    return Alert(id=name, since=1_000.0, told_at=1_100.0, **(values | more))  # type: ignore[arg-type]
+    return Alert(id=name, since=1_000.0, told_at=1_100.0, **(values | more))
 
 
-def phases(backlog: Backlog) -> list[tuple[str, str]]:
+def phases(backlog):
     batch = backlog.batch()
     return [] if batch is None else [(entry.alert.id, str(entry.phase)) for entry in batch.entries]
 
 
-def deliver(backlog: Backlog) -> list[tuple[str, str]]:
+def deliver(backlog):
     batch = backlog.batch()
     assert batch is not None
     backlog.delivered(batch)
@@ -108,34 +106,34 @@ def test_a_dropped_start_is_sent_with_its_repeat_and_its_end_never_alone():
 class Line:
     """Alerts on one side, a receiver on the other, and a backlog between them."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most):
         self.backlog = Backlog(most=most)
-        self.opened: dict[str, Alert] = {}
-        self.believed: set[str] = set()
+        self.opened = {}
+        self.believed = set()
         self.most = most
         self._numbers = iter(range(1_000))
-        self._sent: AlertMessage | None = None
+        self._sent = None
 
-    def open(self, name: str) -> None:
+    def open(self, name):
         if name not in self.opened:
             self.opened[name] = alert(f"{name}{next(self._numbers)}")
             self.backlog.put(AlertPhase.START, self.opened[name])
 
-    def close(self, name: str) -> None:
+    def close(self, name):
         if name in self.opened:
             closed = self.opened.pop(name)
             closed.ended = 1_200.0
             self.backlog.put(AlertPhase.END, closed)
 
-    def repeat(self, name: str) -> None:
+    def repeat(self, name):
         if name in self.opened:
             self.backlog.put(AlertPhase.REPEAT, self.opened[name])
 
-    def send(self, _: str = "") -> None:
+    def send(self, _=""):
         if self._sent is None:
             self._sent = self.backlog.batch()
 
-    def deliver(self, _: str = "") -> None:
+    def deliver(self, _=""):
         """What was sent arrives, else what there is to send."""
         self.send()
         batch, self._sent = self._sent, None
@@ -149,7 +147,7 @@ class Line:
                 self.believed.remove(entry.alert.id)
         self.backlog.delivered(batch)
 
-    def restart(self, _: str) -> None:
+    def restart(self, _):
         self._sent = None  # it did not arrive
         saved = msgspec.json.decode(msgspec.json.encode(self.backlog.saved()), type=SavedBacklog)
         self.backlog = Backlog(saved, self.most)
@@ -165,7 +163,7 @@ class Line:
     ),
     st.integers(1, 4),
 )
-def test_receivers_get_starts_before_ends_and_all_open_alerts(steps: list[tuple[str, str]], most: int):
+def test_receivers_get_starts_before_ends_and_all_open_alerts(steps, most):
     line = Line(most)
     for step, name in steps:
         getattr(line, step)(name)

@@ -1,63 +1,48 @@
 """Delivery on one channel: groups, retries and the limit per hour."""
 
-from __future__ import annotations
-
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd.alerts.backlog import Backlog
-from growd.alerts.dispatch import (
-    HOUR_S,
-    MOST_PER_HOUR,
-    PAUSES,
-    Delivery,
-    DeliveryError,
-)
-from growd.alerts.messages import Alert
-from growd.alerts.rules import AlertPhase
 from growd.config.alerts import Notify
+from growd_alerts.backlog import Backlog
+from growd_alerts.dispatch import HOUR_S, MOST_PER_HOUR, PAUSES, Delivery, DeliveryError
+from growd_alerts.messages import Alert
+from growd_alerts.rules import AlertPhase
 from support.clock import ManualClock
 from support.running import running
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from growd.alerts.messages import AlertMessage
 
 
 class Line:
     """A channel that takes messages, or does not."""
 
-    def __init__(self) -> None:
-        self.taken: list[AlertMessage] = []
-        self.tries: list[float] = []
-        self.error: Exception | None = None
-        self.clock: ManualClock
+    def __init__(self):
+        self.taken = []
+        self.tries = []
+        self.error = None
 
-    async def send(self, batch: AlertMessage) -> None:
+    async def send(self, batch):
         self.tries.append(self.clock.monotonic())
         if self.error is not None:
             raise self.error
         self.taken.append(batch)
 
-    def sent(self) -> list[list[tuple[str, str]]]:
+    def sent(self):
         return [[(each.alert.id, str(each.phase)) for each in batch.entries] for batch in self.taken]
 
 
-def alert(name: str) -> Alert:
+def alert(name):
     return Alert(name, "r", "device_failed", "warning", name, f"{name} failed", 1_000.0, 1_100.0)
 
 
-def delivery_on(line: Line, **options: Any) -> Delivery:
+def delivery_on(line, **options):
     clock = line.clock = ManualClock()
     settings = Notify(**{"name": "hook", "kind": "apprise", "group_s": 0} | options)
-    return Delivery(settings, line, Backlog(), clock=clock, wall=clock.time, on_change=lambda: None)
+    return Delivery(settings, line.send, Backlog(), clock=clock, wall=clock.time, on_change=lambda: None)
 
 
 @asynccontextmanager
-async def delivering(**options: Any) -> AsyncIterator[tuple[Delivery, Line, ManualClock]]:
+async def delivering(**options):
     line = Line()
     delivery = delivery_on(line, **options)
     async with running(line.clock, delivery):
@@ -77,7 +62,7 @@ async def test_alerts_at_the_same_time_share_a_message():
         assert line.sent()[1:] == [[("a", "end")]]
 
 
-async def test_one_message_reports_everything_after_a_long_outage(caplog: pytest.LogCaptureFixture):
+async def test_one_message_reports_everything_after_a_long_outage(caplog):
     async with delivering(group_s=5) as (delivery, line, clock):
         line.error = OSError("no route to host")
         failed_at = clock.time() + 5
@@ -97,7 +82,7 @@ async def test_one_message_reports_everything_after_a_long_outage(caplog: pytest
             "name": "hook", "kind": "apprise", "state": "ok", "since": 0.0, "error": "",
             "sent": 1, "waiting": 0, "left_out": 0,
         }  # fmt: skip
-        said = [record.message for record in caplog.records if record.name == "growd.alerts.dispatch"]
+        said = [record.message for record in caplog.records if record.name == "growd_alerts.dispatch"]
     assert len(said) == 2  # the begin and the end of an outage
 
 

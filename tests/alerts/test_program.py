@@ -1,12 +1,9 @@
 """The whole program: a sensor fails on simulated hardware, and all channels report it, over a restart."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import aiohttp
@@ -19,14 +16,6 @@ from support.broker import broker, listening
 from support.mail import PASSWORD, USER, Mailbox, mail_server
 from support.program import PATIENCE_S, home_on, said, started
 from support.tls_door import CA_FILE
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from support.broker import Listener
-    from support.database import DatabaseServer
-    from support.program import Program
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
 
@@ -66,7 +55,7 @@ for_s = 20
 """
 
 
-def wrote(folder: Path, box: Mailbox, broker_port: int, hook_port: int) -> Path:
+def wrote(folder, box, broker_port, hook_port):
     """A configuration with all three channels, and its secrets beside it."""
     login = f"{USER}:{quote(PASSWORD, safe='')}"
     secrets = {
@@ -79,22 +68,17 @@ def wrote(folder: Path, box: Mailbox, broker_port: int, hook_port: int) -> Path:
         (folder / name).chmod(0o600)
     file = folder / "growd.toml"
     file.write_text(
-        CONFIGURATION.format(
-            broker=broker_port,
-            ca=CA_FILE,
-            broker_user=BROKER_USER,
-            folder=folder,
-        )
+        CONFIGURATION.format(broker=broker_port, ca=CA_FILE, broker_user=BROKER_USER, folder=folder)
     )
     return file
 
 
 @asynccontextmanager
-async def hooks() -> AsyncIterator[tuple[int, asyncio.Queue[Any]]]:
+async def hooks():
     """The port of a receiver, and what it got."""
-    got: asyncio.Queue[Any] = asyncio.Queue()
+    got = asyncio.Queue()
 
-    async def take(request: web.BaseRequest) -> web.Response:
+    async def take(request):
         got.put_nowait(await request.json())
         return web.Response(status=204)
 
@@ -107,13 +91,13 @@ async def hooks() -> AsyncIterator[tuple[int, asyncio.Queue[Any]]]:
         await runner.cleanup()
 
 
-async def title(queue: asyncio.Queue[Any]) -> str:
+async def title(queue):
     """Of the next message to a webhook."""
     async with asyncio.timeout(PATIENCE_S):
         return str((await queue.get())["title"])
 
 
-async def event(heard: Listener) -> Any:
+async def event(heard):
     """The phase in the next event that is no test."""
     while True:
         document = json.loads(bytes((await heard.next("event")).payload))
@@ -121,12 +105,12 @@ async def event(heard: Listener) -> Any:
             return document["alerts"][0]["phase"]
 
 
-async def alert(program: Program, *arguments: str) -> tuple[int, str]:
+async def alert(program, *arguments):
     """The output of `growd alert`."""
     return await asyncio.to_thread(said, "alert", *arguments, "--url", program.address)
 
 
-async def call(program: Program, service: str, **arguments: Any) -> Any:
+async def call(program, service, **arguments):
     async with (
         aiohttp.ClientSession() as session,
         session.post(f"{program.api}/service/{service}", json=arguments) as response,
@@ -138,7 +122,7 @@ FAULT = {"kind": "absent", "device": "scd30"}
 
 
 async def test_a_failed_sensor_is_reported_on_all_channels_once_and_its_end_after_a_kill(
-    tmp_path: Path, database_server: DatabaseServer
+    tmp_path, database_server
 ):
     async with (
         home_on(database_server, shared=True) as home,
@@ -182,7 +166,7 @@ async def test_a_failed_sensor_is_reported_on_all_channels_once_and_its_end_afte
     assert posted.empty()
 
 
-def test_a_missing_secret_prevents_the_start(tmp_path: Path):
+def test_a_missing_secret_prevents_the_start(tmp_path):
     config = wrote(tmp_path, Mailbox(), 1, 1)
     (tmp_path / "hook").unlink()
     without = ("--port", "0", "--set", "couchdb.url=http://127.0.0.1:1")
@@ -191,7 +175,7 @@ def test_a_missing_secret_prevents_the_start(tmp_path: Path):
     assert f"[notify] url_file: hook: {tmp_path}/hook can't be read: No such file" in printed
 
 
-def test_invalid_rules_are_refused_with_their_lines(tmp_path: Path):
+def test_invalid_rules_are_refused_with_their_lines(tmp_path):
     file = tmp_path / "growd.toml"
     file.write_text(
         '[[alert]]\nname = "a"\nkind = "out_of_band"\nvariable = "water_temperature"\nbelow = 5\n'

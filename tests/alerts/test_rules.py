@@ -1,11 +1,9 @@
 """When alerts start, are repeated and end, compared with a model that reads the whole course."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.alerts.rules import AlertPhase, AlertTrack, Level, advance, band_level
+from growd_alerts.rules import AlertPhase, AlertTrack, Level, advance, band_level
 
 LEVELS = st.sampled_from(list(Level))
 COURSES = st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.0, 5.0, 60.0]), LEVELS, st.booleans()), max_size=60)
@@ -14,9 +12,7 @@ REPEAT_S = st.sampled_from([0.0, 2.0, 7.0, 100.0])
 BOUNDS = st.floats(-100, 100)
 
 
-def phases_by_rules(
-    course: list[tuple[float, Level, bool]], for_s: float, repeat_s: float
-) -> list[AlertPhase | None]:
+def phases_by_rules(course, for_s, repeat_s):
     track, reported = AlertTrack(), []
     for at, level, is_silenced in course:
         track, phase = advance(track, level, at, for_s, 0.0 if is_silenced else repeat_s)
@@ -24,11 +20,9 @@ def phases_by_rules(
     return reported
 
 
-def phases_by_model(
-    course: list[tuple[float, Level, bool]], for_s: float, repeat_s: float
-) -> list[AlertPhase | None]:
+def phases_by_model(course, for_s, repeat_s):
     """Judge each look by all earlier looks."""
-    reported: list[AlertPhase | None] = []
+    reported = []
     for index, (at, level, is_silenced) in enumerate(course):
         last_start = max((i for i in range(index) if reported[i] is AlertPhase.START), default=-1)
         last_end = max((i for i in range(index) if reported[i] is AlertPhase.END), default=-1)
@@ -50,9 +44,7 @@ def phases_by_model(
 
 
 @given(COURSES, FOR_S, REPEAT_S)
-def test_the_phases_agree_with_a_model_of_the_whole_course(
-    steps: list[tuple[float, Level, bool]], for_s: float, repeat_s: float
-):
+def test_the_phases_agree_with_a_model_of_the_whole_course(steps, for_s, repeat_s):
     now, course = 1_000.0, []
     for wait, level, is_silenced in steps:
         now += wait
@@ -64,9 +56,7 @@ def test_the_phases_agree_with_a_model_of_the_whole_course(
 
 
 @given(st.floats(-200, 200), BOUNDS, st.floats(1, 100), st.floats(0, 0.49))
-def test_a_value_is_clear_inside_its_band_by_the_hysteresis(
-    value: float, low: float, width: float, part: float
-):
+def test_a_value_is_clear_inside_its_band_by_the_hysteresis(value, low, width, part):
     high, hysteresis = low + width, part * width
     level = band_level(value, low, high, hysteresis)
     assert (level is Level.RAISED) == (not low <= value <= high)

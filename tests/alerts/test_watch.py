@@ -5,14 +5,11 @@ from __future__ import annotations
 import dataclasses
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
 
-from growd.alerts.observations import LOSS_S, SILENT_S, observe
-from growd.alerts.rules import Level
-from growd.alerts.watch import GONE_S, MACHINE_S, PERIOD_S, QUIET_S, Watch
 from growd.bus import Bus
 from growd.bus.messages import STRING, Quality
 from growd.config.alerts import AlertOptions as Rule
@@ -35,15 +32,15 @@ from growd.status.model import (
 from growd.status.status_node import StatusNode
 from growd.store.replication_status import ReplicationState, ReplicationStatus
 from growd.store.retention.budget import RetentionStatus
+from growd_alerts.observations import LOSS_S, SILENT_S, observe
+from growd_alerts.rules import Level
+from growd_alerts.watch import GONE_S, MACHINE_S, PERIOD_S, QUIET_S, Watch
 from support.clock import ManualClock
 from support.running import running
 from support.status import EMPTY, NEVER, STORE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
-
-    from growd.alerts.messages import Alert
-    from growd.alerts.rules import AlertPhase
+    from growd_alerts.messages import Alert
 
 ENV = "environment_1"
 TEMPERATURE = "air_temperature"
@@ -66,47 +63,45 @@ class Scene:
     watch: Watch = field(init=False)
     real_s: float = 0.0
 
-    def snapshot(self) -> Status:
+    def snapshot(self):
         return self.status
 
-    async def look_up_machine(self) -> None:
+    async def look_up_machine(self):
         self.machine_reads += 1
 
-    def now(self, **changes: Any) -> None:
+    def now(self, **changes):
         self.status = replace(self.status, **changes)
 
-    def measure(self, value: float | None, quality: Quality = Quality.OK) -> None:
+    def measure(self, value, quality=Quality.OK):
         (variable,) = self.status.variables
         self.now(variables=[replace(variable, measured=Reading(value, quality, 0.0, "sensor"))])
 
-    def set_point(self, value: float) -> None:
+    def set_point(self, value):
         (variable,) = self.status.variables
         self.now(variables=[replace(variable, desired=Reading(value, Quality.OK, 0.0, "hand"))])
 
-    def device(self, state: str, message: str = "") -> None:
+    def device(self, state, message=""):
         self.now(devices=[DeviceStatus(f"{ENV}/scd30_1", state, 0.0, message, NEVER)])
 
-    def report(self, phase: AlertPhase, alert: Alert) -> None:
+    def report(self, phase, alert):
         self.news.append((str(phase), alert.text))
         self.alerts.append(alert)
 
-    async def look(self, looks: int = 1) -> list[tuple[str, str]]:
+    async def look(self, looks=1):
         """What was reported since the last call, after some looks of the watch."""
         await self.clock.advance(looks * PERIOD_S)
         news, self.news = self.news, []
         return news
 
 
-def rule(kind: str, **options: Any) -> Rule:
+def rule(kind, **options):
     return Rule(**({"name": "r", "kind": kind, "for_s": 0.0, "repeat_s": 0.0} | options))
 
 
 @asynccontextmanager
-async def watching(
-    *rules: Rule, on: Scene | None = None, opened: Iterable[Alert] = (), is_quiet: bool = True
-) -> AsyncIterator[Scene]:
+async def watching(*rules, on=None, opened=(), is_quiet=True):
     it = Scene() if on is None else on
-    source: Any = it
+    source = it
     real = (lambda: it.real_s) if it.real_s else None
     it.watch = Watch(it.clock, source, rules, opened=opened, report=it.report, real=real)
     async with running(it.clock, it.watch):
@@ -202,7 +197,7 @@ async def test_a_device_that_failed_is_repeated_until_it_is_acknowledged():
         ({"kind": "recipe_ended"}, []),
     ],
 )
-def test_the_options_of_a_rule_choose_what_it_watches(options: dict[str, Any], found: list[str]):
+def test_the_options_of_a_rule_choose_what_it_watches(options, found):
     status = replace(
         EMPTY,
         devices=[DeviceStatus(f"{name}/lamp", "failed", 0.0, "no", NEVER) for name in (ENV, "shelf")],
@@ -244,9 +239,7 @@ CALCULATED = "air_growing_degree_days"
         ),
     ],
 )
-def test_what_is_no_alert_unless_a_rule_names_it(
-    options: dict[str, Any], change: dict[str, Any], *, is_raised: bool
-):
+def test_what_is_no_alert_unless_a_rule_names_it(options, change, *, is_raised):
     found = observe(rule(**{"kind": "interlock"} | options), replace(EMPTY, **change), {})
     assert any(each.level is Level.RAISED for each in found) is is_raised
 
@@ -341,13 +334,7 @@ LOST = "1 point lost for lack of room since growd started"
 @pytest.mark.parametrize(
     ("options", "member", "well", "troubled", "words"),
     [
-        (
-            {"kind": kind},
-            "store",
-            STORE,
-            replace(STORE, **trouble),
-            words,
-        )
+        ({"kind": kind}, "store", STORE, replace(STORE, **trouble), words)
         for kind, trouble, words in (
             ("outbox", {"waiting": 10_001}, "10001 points waiting for the database, more than 10000"),
             ("database", {"shipping": "no answer"}, "the database does not take points: no answer"),
@@ -374,9 +361,7 @@ LOST = "1 point lost for lack of room since growd started"
         ),
     ],
 )
-async def test_trouble_is_reported_until_it_is_over(
-    options: dict[str, Any], member: str, well: Any, troubled: Any, words: str
-):
+async def test_trouble_is_reported_until_it_is_over(options, member, well, troubled, words):
     async with watching(rule(**options)) as it:
         it.now(**{member: well})
         assert await it.look() == []
@@ -387,7 +372,7 @@ async def test_trouble_is_reported_until_it_is_over(
 
 
 def test_a_loss_of_points_is_reported_for_an_hour():
-    def level(ago: float) -> Level:
+    def level(ago):
         store = replace(STORE, dropped=1, lost_ago_s=ago)
         (lost, *_) = observe(rule("points_lost"), replace(EMPTY, store=store), {})
         return lost.level
@@ -479,7 +464,7 @@ async def test_short_room_for_the_database_raises_an_alert():
 @pytest.mark.parametrize(
     ("kind", "trouble"), [("outbox", {"waiting": 10_001}), ("database", {"shipping": "no answer"})]
 )
-async def test_an_outage_of_the_database_is_judged_in_real_time(kind: str, trouble: dict[str, Any]):
+async def test_an_outage_of_the_database_is_judged_in_real_time(kind, trouble):
     async with watching(rule(kind, for_s=60.0), on=Scene(real_s=5_000.0)) as it:
         it.now(store=replace(STORE, **trouble))
         assert await it.look(int(86_400 / PERIOD_S)) == []  # a day of the chamber, in no time
@@ -488,7 +473,7 @@ async def test_an_outage_of_the_database_is_judged_in_real_time(kind: str, troub
 
 
 @pytest.mark.parametrize(("kind", "reads"), [("disk_full", 3), ("too_hot", 3), ("interlock", 0)])
-async def test_the_machine_is_read_once_a_minute_for_a_rule_that_needs_it(kind: str, reads: int):
+async def test_the_machine_is_read_once_a_minute_for_a_rule_that_needs_it(kind, reads):
     async with watching(rule(kind)) as it:
         await it.look(int(2.5 * MACHINE_S / PERIOD_S))
         assert it.machine_reads == reads
@@ -527,7 +512,7 @@ async def test_alerts_end_when_their_rule_or_their_subject_is_gone():
 
 
 @asynccontextmanager
-async def on_a_bus(*rules: Rule) -> AsyncIterator[tuple[Bus, Scene]]:
+async def on_a_bus(*rules):
     it = Scene()
     bus = Bus(it.clock)
     declare_environment(bus, ENV, (TEMPERATURE,))

@@ -8,7 +8,9 @@ import pytest
 from growd.api.operations import Limits
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import FLOAT64, Quality
+from growd.bus.services import refused
 from growd.control.topics import NOTE
+from growd.runtime.sentence import Sentence
 from support.daemon import CALIBRATE, CO2, LIGHT, POSITION, START, STOP, TOPICS, serving
 from support.waiting import PATIENCE_S, until
 
@@ -131,6 +133,15 @@ class TestServices:
             "error": "refused",
             "reason": sentence,
         }
+
+    async def test_a_refusal_in_a_sentence_has_its_code_and_fields(self, daemon):
+        async def refusing():
+            return refused(Sentence("scd30 is busy", "device_busy", device="scd30"))
+
+        daemon.bus.node("x").serve("e/a/b", "t", refusing)
+        answer = (await daemon.ask("POST", "/service/e/a/b")).json
+        assert (answer["error"], answer["ERROR"]) == ("refused", "scd30 is busy")
+        assert (answer["code"], answer["fields"]) == ("device_busy", {"device": "scd30"})
 
     @pytest.mark.parametrize("prefix", ["environments/", "/environments/", "environments%2F"])
     async def test_the_control_panels_names(self, daemon, prefix):

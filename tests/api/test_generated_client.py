@@ -12,8 +12,9 @@ import aiohttp
 import pytest
 
 from growd.api.operations import OPERATIONS
-from growd_analysis.reports.calls import ReportCalls
+from growd_analysis.runs.calls import RunCalls
 from growd_camera.calls import PhotoCalls
+from growd_web.api_document import ApiDocument
 from support.photos import jpeg
 from support.program import home_on, started
 from support.waiting import PATIENCE_S, wait_until
@@ -27,7 +28,8 @@ _OF_CAMERAS = PhotoCalls(None, None, ()).operations
 _REPLACED = {(each.method, each.resource, each.kind) for each in _OF_CAMERAS}
 ALL = (
     *(each for each in OPERATIONS if (each.method, each.resource, each.kind) not in _REPLACED),
-    *ReportCalls(None).operations,
+    *RunCalls(None, None, None).operations,
+    *ApiDocument(None).operations,
     *_OF_CAMERAS,
 )
 SETTINGS = {  # the generator knows no images

@@ -132,7 +132,7 @@ async def test_unknown_environments(daemon):
 
 async def test_an_absent_database_gets_503_with_its_reason(daemon, stored):
     with held_port() as port:
-        stored.history._source = lambda: PointSource(URL(f"http://127.0.0.1:{port}"), "a", "b", "svc")
+        stored.history.source = lambda: PointSource(URL(f"http://127.0.0.1:{port}"), "a", "b", "svc")
         answer = await daemon.ask("GET", CALL)
     assert (answer.status, answer.json["error"]) == (503, "database_unavailable")
     assert "Connection refused" in answer.json["reason"]
@@ -143,7 +143,7 @@ async def test_a_client_that_goes_away_ends_its_work(daemon, stored):
         await reader.read()
 
     async with StandIn(serve) as hanging:
-        stored.history._source = lambda: PointSource(URL(hanging.url), "a", "b", "svc")
+        stored.history.source = lambda: PointSource(URL(hanging.url), "a", "b", "svc")
         asking = asyncio.create_task(daemon.ask("GET", CALL))
         await until(lambda: hanging.connections and stored.history._requests.total() == 1)
         asking.cancel()

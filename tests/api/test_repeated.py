@@ -2,12 +2,12 @@
 
 import pytest
 
-from growd.api.openapi import _query_parameter
 from growd.api.operation import MOST_FIELDS, Operation, Repeated
 from growd.api.operations import OPERATIONS, Api
 from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 from growd.server.errors import ApiError
+from growd_web.openapi import _query_parameter
 
 NAMES = Repeated(Field("name", Kind.STRING, max_length=5, doc="a name"), most=3, least=1)
 SIZES = Repeated(Field("size", Kind.INT64, 1, 9), most=2)

@@ -391,17 +391,6 @@ async def test_a_value_that_is_no_json_fails_alone(bad):
     assert everything(tree) == store.kept() == {"good": 1}
 
 
-async def test_a_value_that_the_store_can_not_save_fails_alone():
-    store = MemoryStore()
-    tree = Parameters(store=store)
-    results = await asyncio.gather(
-        tree.set("a", 1), tree.set("bad", float("nan")), tree.set("b", 2), return_exceptions=True
-    )
-    assert [results[0], results[2]] == [1, 2]
-    assert isinstance(results[1], ValueError)
-    assert everything(tree) == store.kept() == {"a": 1, "b": 2}
-
-
 async def test_an_object_with_too_many_members_is_refused_early():
     tree = Parameters()
     with pytest.raises(CapacityError):
@@ -422,30 +411,6 @@ async def test_sets_that_wait_for_the_store_are_limited(monkeypatch, said):
     assert tree.get("a") == 2
     await tree.set("a", 5)
     assert tree.get("a") == 5
-
-
-class OneByOne(HeldStore):
-    """Refuses two leaves at once, and can be held at the second."""
-
-    async def save(self, changes, removed):
-        if len(changes) > 1:
-            raise OSError("too much")
-        if "b" in changes:
-            await super().save(changes, removed)
-
-
-async def test_answered_sets_do_not_count_against_the_limit(monkeypatch):
-    monkeypatch.setattr(params, "MAX_SETS", 2)
-    store = OneByOne()
-    tree = Parameters(store=store)
-    tasks = [asyncio.create_task(tree.set(name, 1)) for name in "ab"]
-    await store.begun.wait()
-    assert [task.done() for task in tasks] == [True, False]
-    tasks.append(asyncio.create_task(tree.set("c", 1)))
-    await asyncio.sleep(0)
-    assert not tasks[2].done()
-    store.go_on.set()
-    assert await asyncio.gather(*tasks) == [1, 1, 1]
 
 
 async def test_endless_sets_are_written_before_the_limit():

@@ -17,11 +17,11 @@ from growd.runtime.worker import Worker
 from growd.store.attachments import Attachment
 from growd.store.database import Database
 from growd.store.errors import CouchRefusedError
-from growd.store.replication import ReplicationPace, Replicator
 from growd_camera import records
 from growd_camera.album import Album, Taken
 from growd_camera.records import PICTURE, PhotoRecords, document_of
 from growd_camera.shot import Leaves, Prepared
+from growd_cloud.replicator import ReplicationPace, Replicator
 from support.running import in_tasks
 from support.waiting import until_found
 

@@ -13,7 +13,7 @@ from yarl import URL
 from growd.config.camera import PhotoOptions
 from growd.host.data_folder import StartError, own_folder
 from growd_camera.album import Album
-from growd_machine.backup import documents, making
+from growd_machine.backup import making
 from support.chambers import COPIED, PHOTO, fill, fill_folder, folder_content, growd, places
 from support.full_disk import full_disk
 from support.http_server import serving_http
@@ -26,7 +26,7 @@ HOP_BY_HOP = {"Host", "Connection", "Transfer-Encoding", "Content-Length", "Acce
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(documents, "MOST_ROWS", 20)
+    monkeypatch.setattr(making, "MOST_ROWS", 20)
     monkeypatch.setattr(making, "CHUNK_BYTES", 5_000)
 
 

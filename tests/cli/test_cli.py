@@ -42,8 +42,8 @@ async def test_only_the_configuration_error_is_printed(tmp_path):
     assert printed == "growd: --set http.prot: [http] prot: unknown option; is it port?\n"
 
 
-async def test_an_option_before_its_command_is_refused_with_a_hint():
-    status, printed = await failed("--url", "http://localhost", "status")
+def test_an_option_before_its_command_is_refused_with_a_hint():
+    status, printed = said("--url", "http://localhost", "status")
     assert status == 2
     assert "growd COMMAND --url" in printed
 

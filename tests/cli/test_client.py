@@ -21,7 +21,7 @@ from support.http_server import serving_http
 from support.processes import Ending
 from support.program import GROWD
 from support.stand_in import StandIn
-from support.terminal import launched, typed
+from support.terminal import typed
 from support.tls_door import CA_FILE, TLS, tls_door_to
 
 
@@ -59,17 +59,11 @@ def test_invalid_addresses_are_refused(http, url, words):
         address_of(http, url)
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["http://bob:secret@", "bob:secret@chamber:port", "http://bob:secret@chamber:port", "ftp://bob:secret@c"],
-)
-def test_the_error_for_an_invalid_address_hides_the_login(url):
-    with pytest.raises(UsageError) as refused:
-        address_of(Http(), url)
-    assert "secret" not in str(refused.value)
-
-
 def test_a_login_is_never_shown():
+    for url in ("http://bob:s%40crit@", "bob:s%40crit@chamber:port", "ftp://bob:s%40crit@c"):
+        with pytest.raises(UsageError) as refused:
+            address_of(Http(), url)
+        assert "crit" not in str(refused.value)
     address = address_of(Http(), "http://bob:s%40crit@chamber:1")
     assert address.login == Login("bob", "s@crit")
     assert "crit" not in f"{address} {address!r} {address.root} {address.login!r}"
@@ -102,7 +96,7 @@ async def test_a_login_comes_from_options_the_environment_or_the_address(tmp_pat
     async with guarded() as (place, seen):
         url = f"http://{place}"
         await typed("node", "list", "--url", url)
-        await launched("node", "list", "--url", url, GROWD_USER="eve", GROWD_PASSWORD="e")
+        await typed("node", "list", "--url", url, GROWD_USER="eve", GROWD_PASSWORD="e")
         await typed("node", "list", "--url", f"http://bob:s%40crit@{place}", GROWD_USER="eve")
         await typed("node", "list", "--url", f"http://bob@{place}", GROWD_PASSWORD="p")
         await typed("node", "list", "--url", f"http://bob:b@{place}", "--user", "al", GROWD_PASSWORD="p")
@@ -211,13 +205,10 @@ async def test_the_certificate_of_the_configuration_is_trusted(daemon, tmp_path)
     )
 
 
-def test_a_certificate_from_systemd_credentials_is_not_pinned():
+def test_only_a_certificate_of_a_file_is_pinned_without_its_authority(tmp_path):
     options = DaemonOptions(settings=("tls.certificate=server.pem", "tls.key=server.key"))
-    context = options.tls(options.address())
+    context = options.tls(options.address())  # a credential of systemd
     assert context.check_hostname
-
-
-def test_the_authority_of_a_pinned_certificate_is_not_trusted(tmp_path):
     file = tmp_path / "chain.pem"
     file.write_text((TLS / "server.pem").read_text() + CA_FILE.read_text())
     assert trusting_only(file).cert_store_stats()["x509"] == 1
@@ -301,7 +292,6 @@ async def answering(head, body, *, pause_s=0.0):
         (b"200 OK", b"x" * 50_000, "the answer of http.* is longer than 64 MiB"),
         (b"200 OK", b"x", r"within 0\.5 s"),
         (b"100 Continue", b"HTTP/1.1 100 Continue\r\n\r\n", r"within 0\.5 s"),
-        (b"200 OK\r\nContent-Length: 5", b"", r"a program other than growd answers .* \(not HTTP\)"),
     ],
 )
 async def test_answers_are_limited_in_size_and_time(monkeypatch, head, body, words):
@@ -332,7 +322,7 @@ async def test_control_characters_in_answers_are_escaped():
     ],
 )
 async def test_arguments_other_than_utf_8_are_usage_errors(daemon, words):
-    printed = await launched(*words, "--url", daemon.origin, GROWD_PASSWORD="x")
+    printed = await typed(*words, "--url", daemon.origin, GROWD_PASSWORD="x")
     assert (printed.status, printed.err) == (2, "growd: an argument is not UTF-8\n")
 
 

@@ -57,7 +57,8 @@ async def test_the_command_writes_the_points_and_says_how_many(tmp_path, cloud):
     result = await run(cloud, tmp_path / "out")
     assert result.exit_code == 0, result.output
     assert result.stderr == "growd: new: 12 points\n"
-    assert result.stdout.startswith(f"{tmp_path}/out: 12 rows in ")
+    files = [*(tmp_path / "out").rglob("*.parquet")]
+    assert result.stdout.startswith(f"{tmp_path}/out: {len(files)} files, ")
     assert ids_of(tmp_path / "out") == once(stored)
     result = await run(cloud, tmp_path / "out", "--recheck", "--events")
     assert result.stderr == "growd: new: 0 points, 3 events\n"

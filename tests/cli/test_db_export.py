@@ -15,7 +15,7 @@ from growd.store.exporting import pages
 from growd.store.exporting.source import PointSource
 from growd.store.points import PointMaker
 from growd_analysis.points import wide
-from growd_analysis.points.export import ExportQuery, Progress, open_export
+from growd_analysis.points.export import Export, ExportQuery, Progress, reading
 from growd_analysis.points.part_file import PartFile
 from growd_cli.main import main
 from support.couch_client import client_of, install_design
@@ -206,9 +206,9 @@ async def test_progress_grows_to_one(database_server, tmp_path, small_pages):
         login = database_server.auth
         source = PointSource(URL(database_server.url), database.database, database.events, "svc", login)
         wanted = ExportQuery("by_variable", ("value",))
-        async with open_export(source, wanted) as reading:
+        async with reading(source) as reader:
             file = await asyncio.to_thread(PartFile, tmp_path / "a", {})
-            await reading.to_csv(file, reported.append)
+            await Export(reader, wanted).to_csv(file, reported.append)
             await asyncio.to_thread(file.finish)
     parts = [progress.part for progress in reported]
     assert parts == sorted(parts)

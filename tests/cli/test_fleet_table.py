@@ -1,6 +1,6 @@
 """The list of the devices of a cloud as a table."""
 
-from growd_cli.fleet_table import fleet_lines
+from growd_cli.fleet_admin import fleet_lines
 from growd_cloud.devices import DeviceDocument, DeviceReport, ReportedAlert, ReportedEnvironment, fleet_row
 
 NOW = 1_800_000_000.0

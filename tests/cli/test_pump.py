@@ -5,9 +5,8 @@ import signal
 import aiohttp
 import pytest
 
-from growd.control.pump_calibration import PLAN
+from growd_commissioning.pump_calibration import PLAN
 from support.program import started
-from support.rows import each
 from support.terminal import typed
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
@@ -77,16 +76,13 @@ async def test_a_person_is_guided_through_a_calibration_which_outlasts_a_kill(tm
         assert float(lines[1].split()[2]) == pytest.approx(after["ml_min"], rel=1e-4)
 
 
-@each("answers", ["n\n\nq\n", "n\n\n", f"n\n{STEPS}n\n"])
-async def test_a_person_who_ends_it_changes_nothing(growd, answers):
-    printed = await pump(growd, "calibrate", "acid", answers=answers)
-    assert printed.status == 1, printed.out
-    assert (await growd.ask("GET", "node/environment_1/pump_calibration"))["session"] is None
-    assert (await listed(growd))["ml_min"] == 30
-
-
-async def test_a_volume_can_be_typed_with_a_comma_and_a_dose_given_again(tmp_path):
+async def test_a_person_who_ends_it_changes_nothing(tmp_path):
     async with started(tmp_path / "data", *arguments(tmp_path)) as program:
+        for answers in ("n\n\nq\n", "n\n\n", f"n\n{STEPS}n\n"):
+            printed = await pump(program, "calibrate", "acid", answers=answers)
+            assert printed.status == 1, printed.out
+            assert (await pump(program, "cancel", "acid")).status == 1  # none is open
+            assert (await listed(program))["ml_min"] == 30
         answers = "n\n" + "\nr\n" + "\nmuch\n1,75\n" + "\nq\n"
         printed = await pump(program, "calibrate", "acid", answers=answers)
         assert "much is not a number" in printed.out

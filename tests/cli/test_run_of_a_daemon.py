@@ -26,6 +26,15 @@ light = 0.6
 begin = "{begin:%H:%M}"
 end = "{end:%H:%M}"
 """
+PHOTO = "camera take top"
+STEPS = (
+    PHOTO,
+    "recipe start lettuce_days",
+    "topic pub environment_1/notes first leaf",
+    *[PHOTO] * 4,
+    "recipe stop",
+    PHOTO,
+)
 
 
 @pytest.fixture
@@ -54,6 +63,14 @@ def check_photos(exported, report, photos, run):
     assert report.count(b"<img") == 3
 
 
+def check_record(run, password):
+    record = run["run"]
+    assert (record["growd"], record["end_reason"]) == (__version__, "stopped")
+    assert record["figures"]["start"] == record["started"]
+    assert record["configuration"]["simulator"]["speed"] == 30
+    assert password not in json.dumps(record) or not password
+
+
 async def test_a_run_is_listed_shown_and_exported(tmp_path, config, database_server):
     async with (
         home_on(database_server, shared=True) as home,
@@ -74,22 +91,14 @@ async def test_a_run_is_listed_shown_and_exported(tmp_path, config, database_ser
                 return {"run": {}}
             return json.loads(await ask("run", "show", runs[0]["short_id"], "--json"))
 
-        await ask("camera", "take", "top")
-        await ask("recipe", "start", "lettuce_days")
-        await ask("topic", "pub", "environment_1/notes", "first leaf")
-        for _ in range(4):
-            await ask("camera", "take", "top")
-        await ask("recipe", "stop")
-        await ask("camera", "take", "top")
+        for words in STEPS:
+            await ask(*words.split(" ", 3))
         photos = json.loads(await ask("camera", "list", "--json"))["photos"]
         async with asyncio.timeout(60):
             while "figures" not in (run := await shown())["run"]:  # noqa: ASYNC110  no event tells it
                 await asyncio.sleep(0.2)
         record = run["run"]
-        assert (record["growd"], record["end_reason"]) == (__version__, "stopped")
-        assert record["figures"]["start"] == record["started"]
-        assert record["configuration"]["simulator"]["speed"] == 30
-        assert password not in json.dumps(record) or not password
+        check_record(run, password)
         assert "first leaf" in await ask("run", "show", run["short_id"])
 
         path = tmp_path / "run.zip"

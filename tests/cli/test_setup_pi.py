@@ -76,15 +76,6 @@ def test_what_is_written_is_kept_and_taken_back(card):
     assert "There is nothing to take back." in setup_pi(card, "--undo").stdout
 
 
-def test_a_console_that_the_owner_removed_later_stays_away(card):
-    setup_pi(card, "--write", "--yes", profile="food-computer")
-    file = card / "boot/firmware/cmdline.txt"
-    file.write_text(file.read_text().replace("console=serial0,115200 ", ""))
-    assert "as growd needs them" in setup_pi(card, profile="food-computer").stdout
-    setup_pi(card, "--undo", "--write", "--yes")
-    assert file.read_text() == CMDLINE.replace("console=serial0,115200 ", "")
-
-
 def test_another_configuration_replaces_the_lines_of_the_first(card):
     setup_pi(card, "--write", "--yes")
     result = setup_pi(card, "--write", "--yes", profile="food-computer")

@@ -22,14 +22,14 @@ from growd.status.model import Counters, DeviceStatus, HandStatus, RecipeStatus
 from growd.status.notices import notices_of
 from growd.status.status_node import StatusNode
 from growd.store.database_node import DatabaseStatus
-from growd.store.replication_status import ReplicationHealth
 from growd_cli.asking import is_running
 from growd_cli.options import DaemonOptions
 from growd_cli.status_table import report
 from growd_cli.terminal import echo_text
+from growd_cloud.replication_health import ReplicationHealth
 from support.daemon import serving as serving_api
 from support.http_server import serving_http
-from support.program import failed, home_on, started
+from support.program import home_on, started
 from support.status import EMPTY
 from support.terminal import typed
 
@@ -379,22 +379,22 @@ async def test_the_whole_program_shows_its_status_and_is_ready(tmp_path, databas
         started(tmp_path / "data", *home.arguments, *doubtful) as program,
     ):
         await program.until_there(f"{home.recipes}/_design/svc", home.headers)
-        exit_status, printed = await failed("status", "--json", "--url", program.address)
+        shown = await typed("status", "--json", "--url", program.address)
         pages = {}
         async with aiohttp.ClientSession() as session:
             for page in ("health", "ready", "metrics"):
                 async with session.get(f"{program.address}/_svc/{page}") as response:
                     pages[page] = response.status, await response.text()
         assert (await program.end(signal.SIGTERM))[0] == 0
-    document = json.loads(printed)
-    assert (exit_status, document["failures"]) == (0, [])
+    document = shown.json
+    assert (shown.status, document["failures"]) == (0, [])
     warning = "--set interlock.ceiling_ppm: [interlock] ceiling_ppm: 30000 is far above"
     assert any(each.startswith(warning) for each in document["warnings"])
     assert program.printed.count(warning) == 1
     assert document["machine"]["disk_free_bytes"] > 0
     assert document["database"]["reachable"] is True
     assert document["database"]["kind"] == ("embedded" if database_server.is_embedded else "Apache CouchDB")
-    assert "secret" not in printed
+    assert "secret" not in shown.out
     names = {device["name"] for device in document["devices"]}
     assert names == {f"environment_1/{name}" for name in ("bh1750_1", "fan", "light", "scd30_1", "valve")}
     assert {recipe["state"] for recipe in document["recipes"]} <= {"idle"}

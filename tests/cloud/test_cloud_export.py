@@ -277,14 +277,14 @@ async def test_an_export_that_is_cancelled_while_it_merges_ends_after_that_merge
         await cloud.store(one)
         await cloud.export(tmp_path / "out", now=lambda: OCTOBER)
     begun, continues = threading.Event(), threading.Event()
-    merged = export_files.PartitionedFiles._rows
+    merged = export_files._rows
 
-    def slow(self, files):
+    def slow(files):
         begun.set()
         continues.wait()
-        return merged(self, files)
+        return merged(files)
 
-    monkeypatch.setattr(export_files.PartitionedFiles, "_rows", slow)
+    monkeypatch.setattr(export_files, "_rows", slow)
     task = asyncio.create_task(cloud.export(tmp_path / "out"), name="export")
     await asyncio.to_thread(begun.wait)
     task.cancel()
@@ -343,25 +343,26 @@ def test_a_folder_with_other_files_is_refused(tmp_path, said):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-async def test_files_without_their_state_are_not_exported_a_second_time(tmp_path, cloud, said):
-    await cloud.store(points(1, NOVEMBER))
+async def test_files_without_their_state_are_not_written_a_second_time(tmp_path, cloud):
+    stored = points(1, NOVEMBER)
+    await cloud.store(stored)
     await cloud.export(tmp_path / "out")
     (tmp_path / "out" / "_growd" / "state.sqlite3").unlink()
-    with said.raises(ExportFolderError):
-        await cloud.export(tmp_path / "out")
+    assert (await cloud.export(tmp_path / "out")).rows == {"points": 0}
+    assert ids_of(tmp_path / "out") == once(stored)
 
 
-async def test_a_missing_or_damaged_file_is_named(tmp_path, cloud):
-    await cloud.store(points(2, NOVEMBER, chambers=1))
+async def test_a_damaged_file_is_named_and_a_missing_one_is_made_again(tmp_path, cloud):
+    stored = points(2, NOVEMBER, chambers=1)
+    await cloud.store(stored)
     await cloud.export(tmp_path / "out")
     ((path,),) = files_of(tmp_path / "out").values()
-    content = path.read_bytes()
-    await cloud.store(points(1, NOVEMBER + 60, chambers=1))
+    late = points(1, NOVEMBER + 60, chambers=1)
+    await cloud.store(late)
     path.write_bytes(b"PAR1")
     with pytest.raises(ExportFolderError, match=rf"{path.name} is damaged"):
         await cloud.export(tmp_path / "out")
     path.unlink()
-    with pytest.raises(ExportFolderError, match=rf"{path.name} is missing"):
-        await cloud.export(tmp_path / "out")
-    path.write_bytes(content)
-    assert (await cloud.export(tmp_path / "out")).rows == {"points": 1}
+    await change_state(tmp_path / "out", ExportState.forget_places)
+    assert (await cloud.export(tmp_path / "out")).rows == {"points": 3}
+    assert ids_of(tmp_path / "out") == once([*stored, *late])

@@ -312,7 +312,7 @@ async def test_no_account_but_that_of_a_reader_is_changed(fleet):
 
 async def test_a_reader_of_a_cloud_that_there_is_not_gets_no_account(fleet):
     name = f"teacher_{PointMaker.new_device()}"
-    await fleet.refuses("reader", name, "--prefix", "typo_", says="`growd cloud prepare` makes the databases")
+    await fleet.refuses("reader", name, "--prefix", "typo_", says="`growd cloud receive` makes the databases")
     assert not await fleet.cloud.accounts.has_account(name)
 
 
@@ -326,10 +326,10 @@ async def test_a_wrong_password_at_a_receiver_and_a_receiver_in_place_of_a_couch
     wrong = await fleet.growd("list", *words)
     assert (wrong.exit_code, "the name or the password is wrong" in wrong.stderr) == (4, True)
     login.write_text(f"{name}\npass\n")
-    for command in (["prepare"], ["export", "-o", str(fleet.folder / "out")]):
-        result = await asyncio.to_thread(CliRunner().invoke, main, ["cloud", *command, *words])
-        assert result.exit_code == 1
-        assert f"{fleet.cloud.url} is the address of a receiver" in result.stderr
+    command = ["cloud", "export", "-o", str(fleet.folder / "out"), *words]
+    result = await asyncio.to_thread(CliRunner().invoke, main, command)
+    assert result.exit_code == 1
+    assert f"{fleet.cloud.url} is the address of a receiver" in result.stderr
 
 
 async def test_a_couchdb_in_place_of_its_receiver_is_named(fleet):
@@ -364,7 +364,7 @@ async def test_a_cloud_without_databases_and_one_that_is_away_are_named(fleet):
     words = ["fleet", "list", "--credentials", str(fleet.folder / "admin")]
     empty = [*words, "--couchdb", fleet.cloud.server.url, "--prefix", "nowhere_"]
     result = await asyncio.to_thread(CliRunner().invoke, main, empty)
-    assert (result.exit_code, "`growd cloud prepare` makes the databases" in result.stderr) == (1, True)
+    assert (result.exit_code, "`growd cloud receive` makes the databases" in result.stderr) == (1, True)
     result = await asyncio.to_thread(CliRunner().invoke, main, [*words, "--couchdb", "http://127.0.0.1:1"])
     assert (result.exit_code, "Connection refused" in result.stderr) == (3, True)
 

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -154,12 +155,13 @@ def test_the_compose_file_names_what_there_is():
     assert (CLOUD / build["context"] / build["dockerfile"]).is_file()
 
 
-def test_the_container_of_the_receiver_copies_what_there_is():
+def test_the_container_of_the_receiver_has_all_that_a_wheel_is_made_of():
     root = CLOUD.parents[1]
-    copied = [
-        line.split()[1:-1] for line in (CLOUD / "Dockerfile").read_text().splitlines() if line[:4] == "COPY"
-    ]
-    assert all((root / name).exists() for names in copied for name in names)
+    lines = (CLOUD / "Dockerfile").read_text().splitlines()
+    copied = {name for line in lines if line[:4] == "COPY" for name in line.split()[1:-1]}
+    assert all((root / name).exists() for name in copied)
+    wheel = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert {name.partition("/")[0] for name in wheel["only-include"]} <= copied
 
 
 def test_the_commands_of_the_containers_have_these_options():

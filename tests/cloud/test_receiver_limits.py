@@ -10,10 +10,10 @@ import pytest
 
 from growd.runtime.clock import RealClock
 from growd.store.points import PointMaker
-from growd_cloud.batches import MOST_DOCUMENTS
+from growd_cloud.bodies import MOST_DOCUMENTS
 from growd_cloud.checkpoints import MOST_NAMES
+from growd_cloud.databases import CloudDatabases
 from growd_cloud.receiver import MOST_ENROLMENTS, MOST_OF_ONE, MOST_REPORTS
-from growd_cloud.serving import prepare
 from support.clock import ManualClock
 from support.cloud import running_cloud
 from support.waiting import PATIENCE_S
@@ -211,6 +211,6 @@ async def test_access_to_recipes_stays_as_somebody_has_set_it(cloud):
     mine = {"admins": {"names": [], "roles": ["_admin"]}, "members": {"names": [], "roles": ["device"]}}
     for database in (cloud.names.recipes, cloud.names.devices):
         await cloud.couch.put_security(database, mine)
-    await prepare(cloud.server, RealClock())
+    await CloudDatabases(cloud.couch, cloud.names, RealClock()).prepare()
     assert (await cloud.couch.security(cloud.names.recipes))["members"]["roles"] == ["device"]
     assert (await cloud.couch.security(cloud.names.devices))["members"]["roles"] == ["_admin"]

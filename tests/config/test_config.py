@@ -361,6 +361,11 @@ def test_a_wrong_file_is_refused(file, said):
     said(sentences)
 
 
+def test_sensors_of_two_environments_have_two_addresses(file):
+    file.write_text("[[chamber.shelf_2.sensor]]\nname = 'air'\nkind = 'scd30'\n")
+    assert "shelf_2/air are both at 0x61 on bus 1" in str(refusal(file=file))
+
+
 def test_a_file_that_cannot_be_read_is_named(file):
     assert f"{file}: can't be read: No such file" in str(refusal(file=file))
     file.write_bytes(b"\xff\xfe")

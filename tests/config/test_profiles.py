@@ -5,12 +5,12 @@ import pytest
 
 from growd.config import chambers_of, load
 from growd.config.profiles import PROFILES, profile_path, profile_text
-from growd.runtime.simulated_clock import SimulatedClock, moving
 from growd.wiring.actuators import rated_outputs
 from growd.wiring.config_checks import DEVICE_CHECKS
-from growd.wiring.simulator import simulated_hardware
 from growd_cli.hardware_check import check_hardware
 from growd_hwsim.parameters import ChamberParameters
+from growd_simulation.simulated_clock import SimulatedClock, moving
+from growd_simulation.simulated_hardware import simulated_hardware
 
 
 @pytest.mark.parametrize("name", PROFILES)

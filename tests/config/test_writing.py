@@ -7,7 +7,7 @@ from growd.config.outputs import OwnOutput
 from growd.config.profiles import PROFILES, profile_path
 from growd.config.root import ChamberOptions
 from growd.config.services import Couchdb, Environment, Simulator, Store
-from growd_analysis.simulation.configuration import simulated_chamber
+from growd_simulation.recipes.configuration import simulated_chamber
 
 
 def read(tmp_path, text):

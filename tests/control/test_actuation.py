@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 import functools
 import itertools
@@ -30,7 +28,7 @@ class Light:
         self.history = []
         self.levels = {}
         self.failing, self.tries = False, 0
-        self.hang: threading.Event | None = None
+        self.hang = None
         self.begun = threading.Event()
 
     def write(self, channel, level, _valid_s):

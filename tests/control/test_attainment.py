@@ -1,7 +1,5 @@
 """Set points that are not reached, in the simulated chamber: reported after 15 minutes, with the reason."""
 
-from __future__ import annotations
-
 import logging
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -22,10 +20,8 @@ from closed_loop import (
     valve_controller,
 )
 
-from growd.alerts.watch import QUIET_S, Watch
 from growd.bus import Bus
 from growd.bus.messages import Quality
-from growd.config.alerts import DEFAULT_ALERTS
 from growd.control.attainment import MISSED_S, REASON_S, AttainmentWatch
 from growd.control.health import Health
 from growd.control.missed_reasons import UNKNOWN
@@ -36,6 +32,8 @@ from growd.status.notices import with_names
 from growd.status.status_node import StatusNode
 from growd.variables import ACIDITY, HUMIDITY, TEMPERATURE
 from growd.wiring.loops import watched_loop
+from growd_alerts.defaults import DEFAULT_ALERTS
+from growd_alerts.watch import QUIET_S, Watch
 from support.clock import ManualClock
 from support.running import running
 
@@ -116,10 +114,7 @@ async def light(lamp=Lamp()):  # noqa: B008  it is frozen
 async def carbon_dioxide(**setting):
     loop = Loop(Setting(**setting))
     on = Watched(loop, output_loop(CO2, raising=[VALVE], lowering=[FAN] * len(loop.fans)))
-    controllers = [
-        co2_controller(loop.bus, fans=loop.fans),
-        valve_controller(loop.bus),
-    ]
+    controllers = [co2_controller(loop.bus, fans=loop.fans), valve_controller(loop.bus)]
     async with loop.running([*controllers, on.watch, on.alerts]):
         await loop.clock.advance(QUIET_S)
         yield on
@@ -194,7 +189,7 @@ async def test_the_set_point_of_a_channel_is_the_reason(node, whose):
         await on.misses(
             f"lux: the full light is missed because the channel white is held at 0 by the set point "
             f"light_intensity_white {whose} and the channel red is held at 0 by the set point "
-            f"light_intensity_red {whose}",
+            f"light_intensity_red {whose}"
         )
 
 

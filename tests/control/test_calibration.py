@@ -1,7 +1,5 @@
 """Calibrations of CO2 sensors: probable mistakes are refused, and none lifts the ceiling."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from contextlib import asynccontextmanager

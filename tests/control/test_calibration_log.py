@@ -1,7 +1,5 @@
 """Each calibration leaves a record, which is stored before it is reported as done; overdue ones are told."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 

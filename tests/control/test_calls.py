@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 import threading
 
@@ -14,10 +12,10 @@ from support.clock import ManualClock
 class Call:
     """A call that waits until it is released."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.begun, self.release = threading.Event(), threading.Event()
 
-    def __call__(self) -> str:
+    def __call__(self):
         self.begun.set()
         self.release.wait(10)
         return "done"
@@ -26,14 +24,14 @@ class Call:
 class Bench:
     """Two devices on one bus."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.clock = ManualClock()
         self.worker = Worker("bus 1", monotonic=self.clock.monotonic)
         self.first = DeviceCalls("first", self.worker, self.clock, 2.0)
         self.second = DeviceCalls("second", self.worker, self.clock, 2.0)
         self.slow, self.next = Call(), Call()
 
-    async def begin(self) -> list[asyncio.Task[str]]:
+    async def begin(self):
         tasks = [
             asyncio.create_task(self.first.run(self.slow)),
             asyncio.create_task(self.second.run(self.next)),

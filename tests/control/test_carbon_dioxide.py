@@ -1,18 +1,7 @@
-from __future__ import annotations
-
 from contextlib import asynccontextmanager
 
 import pytest
-from closed_loop import (
-    CO2,
-    FAN,
-    VALVE,
-    Loop,
-    Setting,
-    co2_controller,
-    fan_controller,
-    valve_controller,
-)
+from closed_loop import CO2, FAN, VALVE, Loop, Setting, co2_controller, fan_controller, valve_controller
 
 from growd.bus import Bus
 from growd.bus.errors import InvalidValueError

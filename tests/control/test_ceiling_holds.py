@@ -3,8 +3,6 @@
 `GROWD_CEILING_EXAMPLES=1000` tries that many random sequences.
 """
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import os
@@ -21,10 +19,10 @@ from hypothesis import strategies as st
 
 from growd.bus.errors import BusError
 from growd.config import Config, InterlockOptions, Light, Output, Sensor
-from growd.runtime.simulated_clock import SimulatedLoop
 from growd.store.local import LocalStore
 from growd.store.memories import FILE_NAME, InterlockMemory
 from growd.store.point_log import LOG_NAME
+from growd_simulation.simulated_clock import SimulatedLoop
 from support.rig import rigged
 
 CEILING, OPEN_S, DOSE_S, HOUR_S = 2_000.0, 60.0, 900.0, 3_600.0

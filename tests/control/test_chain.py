@@ -1,9 +1,6 @@
 """From a recipe to the duty of the light, through every part in between."""
 
-from __future__ import annotations
-
 import asyncio
-from datetime import UTC
 
 import pytest
 
@@ -41,9 +38,7 @@ class Rig:
         self.written = []
         self.recipe = RECIPE
         self.journal = MemoryJournal()
-        self.runner = RecipeRunner(
-            self.bus, "e", library=Library(self._fetch, None, UTC), journal=self.journal
-        )
+        self.runner = RecipeRunner(self.bus, "e", library=Library(self._fetch, None), journal=self.journal)
         actuator = LightActuator(
             self.bus, "e", write=self._write, worker=self.worker, ramp_s=ramp_s, lease=Lease(60.0)
         )

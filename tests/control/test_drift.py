@@ -1,7 +1,5 @@
 """Sensors of one variable that drift apart are told once, with hysteresis."""
 
-from __future__ import annotations
-
 from contextlib import asynccontextmanager
 
 import pytest
@@ -15,7 +13,7 @@ SECOND = Sensor(name="second", kind="sht3x", bus=2, interval_s=10.0)
 
 
 class Stage:
-    def __init__(self, rig) -> None:
+    def __init__(self, rig):
         self.rig = rig
 
     async def advance(self, seconds):
@@ -110,7 +108,7 @@ async def test_darkness_says_nothing_of_light_sensors(lux):
     sensors = tuple(Sensor(name=f"lux_{bus}", kind="bh1750", bus=bus, interval_s=10.0) for bus in (1, 2))
     async with rigged(Config(sensor=sensors, light=Light(enabled=False))) as rig:
         for chip in rig.machine.chips.values():
-            chip._illuminance = lambda: lux
+            chip._truth = lambda: lux
         await rig.clock.advance(4_000)
         details = rig.bus.find_node("environment_1/combiners/light_illuminance").details()
         assert details["apart"]["is_known"] is False

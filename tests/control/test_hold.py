@@ -1,10 +1,7 @@
 """A hold keeps every output of a simulated chamber at its safe state, whatever is wanted or has failed."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,14 +19,12 @@ from growd.status.status_node import StatusNode
 from growd.status.summary import service_line
 from growd_cli.status_table import report
 from growd_hwsim.faults import Fault
+from growd_simulation.simulated_clock import SimulatedLoop
 from support.clock import ManualClock
 from support.rig import rigged
 from support.running import running
 from support.scene import UNHINDERED
 from support.status import told
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 AIR = Sensor(name="air", kind="scd30")
 VALVE = Output(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
@@ -327,7 +322,7 @@ async def test_a_failed_output_is_named_in_the_answer(tmp_path):
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b'{"reason": 3}', b"\xff", b'{"reason": "a", "by": "b", "since": "c"}']
 )
-def test_a_damaged_file_holds(content: bytes, tmp_path: Path):
+def test_a_damaged_file_holds(content, tmp_path):
     file_of(tmp_path, Holder.PERSON).write_bytes(content)
     (hold,) = read_holds(tmp_path)
     assert hold.reason == "hold.json is damaged, so the reason is not known"
@@ -337,7 +332,7 @@ def test_a_damaged_file_holds(content: bytes, tmp_path: Path):
 
 
 @pytest.mark.parametrize("since", [1e300, -1e300, 0.0])
-def test_a_hold_of_an_impossible_time_has_a_sentence(since: float):
+def test_a_hold_of_an_impossible_time_has_a_sentence(since):
     assert str(Hold(Holder.PERSON, "x", "y", since)).endswith(" by y: x; release with `growd safe --release`")
 
 
@@ -416,4 +411,4 @@ def test_no_output_leaves_its_safe_state_in_any_order_of_holds(tmp_path_factory,
             assert on.unsafe_writes(mark) == []
             assert on.is_safe()
 
-    run_on_loop(story(), simulates=True)
+    run_on_loop(story(), SimulatedLoop)

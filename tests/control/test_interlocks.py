@@ -1,7 +1,5 @@
 """Every interlock trips, through real drivers on simulated hardware, against every source of commands."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time
@@ -411,10 +409,7 @@ class TestLightHours:
 
 @pytest.mark.parametrize(
     ("limits", "reason"),
-    [
-        ({"light_off_degc": 15}, "the limit for light is 15 degC"),
-        ({"light_hours": 0.01}, "0.01 h today"),
-    ],
+    [({"light_off_degc": 15}, "the limit for light is 15 degC"), ({"light_hours": 0.01}, "0.01 h today")],
 )
 async def test_an_interlock_of_the_lamp_is_the_reason_of_a_missed_set_point(limits, reason):
     interlock = replace(UNHINDERED, **limits)

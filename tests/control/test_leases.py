@@ -1,7 +1,5 @@
 """Levels that end by themselves: leases of outputs, and doses of a known length."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -29,7 +27,7 @@ ACID, PIN = "nutrient_ph_down", 17
 class Rig:
     """A pump on a simulated pin, its actuator, and what others learn of its doses."""
 
-    def __init__(self, **options) -> None:
+    def __init__(self, **options):
         self.clock = ManualClock()
         self.bus = Bus(self.clock)
         declare_environment(self.bus, "e", [])
@@ -37,8 +35,8 @@ class Rig:
         self.clock.watch(self.worker)
         self.pins = SimulatedPins(self.clock.monotonic)
         self.output = PinOutput(self.pins, PIN, name="acid")
-        self.doses: list[GivenDose] = []
-        self.counted: list[tuple[float | None, float | None]] = []
+        self.doses = []
+        self.counted = []
         self.actuator = OutputActuator(
             self.bus,
             "e",
@@ -53,10 +51,10 @@ class Rig:
         self.commands = self.bus.node("controller").publisher(f"e/commanded/{ACID}")
 
     @property
-    def is_on(self) -> bool:
+    def is_on(self):
         return self.pins.high(PIN) > 0
 
-    def on_times(self) -> list[float]:
+    def on_times(self):
         """How long the pin was high, each time."""
         self.pins.advance(self.clock.monotonic())
         edges = [(each.time, each.high) for each in self.pins.history]
@@ -155,7 +153,7 @@ async def test_a_command_that_waited_until_its_dose_was_over_gives_none(rig):
 
 async def test_a_dose_is_renewed_where_the_timer_of_its_device_is_shorter():
     rig = Rig(lease=Lease(12.0, 3.0, renews_safe=True))
-    given: list[float] = []
+    given = []
     write = rig.actuator._write
     rig.actuator._write = lambda output, level, valid_s: write(output, level, given_by(given, valid_s))
     async with running(rig.clock, rig.actuator):
@@ -167,7 +165,7 @@ async def test_a_dose_is_renewed_where_the_timer_of_its_device_is_shorter():
     assert rig.on_times() == [pytest.approx(30.0, abs=0.1)]
 
 
-def given_by(given: list[float], valid_s: float) -> float:
+def given_by(given, valid_s):
     """What a device with a timer of 12 s makes of it."""
     given.append(valid_s)
     return min(12.0, valid_s)

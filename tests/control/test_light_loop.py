@@ -1,7 +1,5 @@
 """Light under control in the simulated chamber: an uncalibrated lamp, and daylight."""
 
-from __future__ import annotations
-
 import pytest
 from closed_loop import Lamp, LightLoop
 

@@ -1,7 +1,5 @@
 """Limits of single outputs, the mixing pause and conditions, second by second."""
 
-from __future__ import annotations
-
 from growd.control.interlocks.conditions import Threshold, WhileBeyond
 from growd.control.interlocks.exclusions import JOIN_S, MixingPause
 from growd.control.interlocks.limits import Use, UseLimit, Words

@@ -1,7 +1,5 @@
 """Loops of temperature, humidity and water in the simulated chamber, with controllers as configured."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

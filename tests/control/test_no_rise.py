@@ -3,8 +3,6 @@
 The chamber's model, an SCD30's lag and noise, PID and doses, all without a bus.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import random
@@ -73,7 +71,7 @@ class Loop:
     def _move(self, is_open):
         if is_open != self.is_on:
             self.is_on = is_open
-            self.chamber.set_valve(is_open)
+            self.chamber.set_actuator("valve", float(is_open))
             self.times.wrote("valve", float(is_open), self.now)
 
     def _sense(self, set_point):
@@ -100,8 +98,7 @@ CASES = {
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("case", "night_ppm"),
-    [("as it is", None), ("doors", 450.0), ("ten times as large", 450.0)],
+    ("case", "night_ppm"), [("as it is", None), ("doors", 450.0), ("ten times as large", 450.0)]
 )
 def test_steady_control_by_night_and_day_is_no_false_alarm(case, night_ppm):
     loop = Loop(from_h=4.5, **CASES[case])

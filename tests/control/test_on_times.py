@@ -1,7 +1,5 @@
 """How long outputs were on, against slow and obvious sums."""
 
-from __future__ import annotations
-
 import json
 import time
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Every interlock of heaters, coolers, humidifiers, pumps, dosing and conditions, on simulated hardware."""
 
-from __future__ import annotations
-
 import math
 from contextlib import asynccontextmanager
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """What is no measurement: constants after power-on, ends of ranges, values that stay."""
 
-from __future__ import annotations
-
 import errno
 from math import inf, nan
 
@@ -31,7 +29,7 @@ STUCK_S = SENSOR_KINDS["mhz19"].same_for_s
 FIXED = ("mqtt", "topic")
 
 
-def missing(number: int = errno.ETIMEDOUT) -> DeviceMissingError:
+def missing(number=errno.ETIMEDOUT):
     return DeviceMissingError("away", device="part", address=None, errno=number)
 
 
@@ -41,7 +39,7 @@ GARBLED = TransferError("garbled", device="part", address=None, errno=errno.EBAD
 class Judged:
     """Readings of a kind of sensor, each two seconds after the last one."""
 
-    def __init__(self, kind: str | SensorKind = "mhz19", variable: str = "", **options) -> None:
+    def __init__(self, kind="mhz19", variable="", **options):
         self.kind = SENSOR_KINDS[kind] if isinstance(kind, str) else kind
         fields = {name: variable or each for name, each in self.kind.variables.items()}
         self.names = list(fields.values())
@@ -50,10 +48,10 @@ class Judged:
         self.judge = Plausibility(self.kind, fields, on_restart=self.count, **options)
         self.words = ""
 
-    def count(self) -> None:
+    def count(self):
         self.restarts += 1
 
-    def says(self, *values: float, after: float = 2.0) -> str:
+    def says(self, *values, after=2.0):
         self.now += after
         try:
             self.judge.check(dict(zip(self.names, values, strict=True)), self.now)
@@ -62,18 +60,18 @@ class Judged:
             return {NotReadyError: WARM, OutOfRangeError: END, StuckError: FROZEN}[type(error)]
         return OK
 
-    def misses(self, error: Exception | None = None, after: float = 2.0) -> None:
+    def misses(self, error=None, after=2.0):
         self.now += after
         self.judge.missed(self.now, error)
 
-    def warm(self) -> Judged:
+    def warm(self):
         assert self.says(800) == WARM
         assert self.says(801, after=WARM_UP_S) == OK
         return self
 
 
 @pytest.fixture
-def warm() -> Judged:
+def warm():
     return Judged().warm()
 
 

@@ -1,11 +1,9 @@
 """Calibrations of probes in water: what they wait for, what is refused, and what they change."""
 
-from __future__ import annotations
-
 import pytest
 
 from growd.config import Config, Light, Output, Sensor
-from support.rig import Rig, rigged
+from support.rig import rigged
 
 VARIABLE = "water_potential_hydrogen"
 ACIDITY = Sensor(name="ph", kind="ezo_ph", interval_s=2.0)
@@ -13,12 +11,12 @@ WARMTH = Sensor(name="warmth", kind="ezo_rtd", bus=3)
 EC = Sensor(name="ec", kind="ezo_ec", bus=3)
 
 
-async def call(rig: Rig, service: str, **arguments: float) -> tuple[bool, str]:
+async def call(rig, service, **arguments):
     answer = await rig.call(f"samplers/{service}", arguments or None, "grower")
     return answer["success"], answer["message"]
 
 
-def waiting(rig: Rig, device: str, name: str) -> dict:
+def waiting(rig, device, name):
     found = rig.bus.find_node(f"environment_1/samplers/{device}").information()["calibrations"]
     return next(each for each in found if each["service"].endswith(f"/{name}"))
 

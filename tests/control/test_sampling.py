@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 import logging
 import threading
@@ -45,7 +43,7 @@ class Device:
 
 
 @asynccontextmanager
-async def sampling(device, **options):
+async def sampling(device, services=(), **options):
     clock = ManualClock()
     bus = Bus(clock)
     declare_environment(bus, "e", VARIABLES)
@@ -62,10 +60,15 @@ async def sampling(device, **options):
         not_ready=NotReadyError,
         **{"interval_s": 5.0, "retries": Pauses(1.0, 60.0, least=1.0), **options},
     )
+    sampler.offer(services)
     with bus.node("test").subscribe(CO2) as seen:
         async with running(clock, sampler):
             yield bus, clock, worker, seen
     await worker.close()
+
+
+def state_of(bus):
+    return bus.find_node("e/samplers/scd30").information()["device"]
 
 
 def drain(subscription):
@@ -237,13 +240,16 @@ async def test_a_value_out_of_range_is_a_fault_of_that_variable_alone(value):
         diagnostic = bus.topics.get("e/diagnostics/scd30").last.value
         assert diagnostic["level"] == 1
         assert "air_carbon_dioxide must be a number from 0 to 40000 ppm" in diagnostic["message"]
+        assert state_of(bus)["code"] == "device_invalid_reading"
 
 
 async def test_no_reading_yet_is_warm_up_and_is_retried_soon():
     device = Device(NotReadyError(), NotReadyError(), GOOD)
-    async with sampling(device) as (_, clock, _, seen):
+    async with sampling(device) as (bus, clock, _, seen):
+        assert state_of(bus)["code"] == "device_not_ready"
         await clock.advance(2)
         assert [(m.quality, m.value) for m in drain(seen)] == [(Quality.WARM_UP, None), (Quality.OK, 800.0)]
+        assert state_of(bus)["code"] == ""
         assert [time - device.times[0] for time in device.times] == [0, 1, 2]
 
 
@@ -264,7 +270,7 @@ async def test_what_takes_long_is_prepared_in_another_thread_before_the_limit_of
     began, go_on = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
-    def prepare() -> None:
+    def prepare():
         loop.call_soon_threadsafe(began.set)
         assert go_on.wait(PATIENCE_S)
 
@@ -288,9 +294,9 @@ async def test_an_internal_error_ends_the_sampler_and_fails_the_device():
     with pytest.raises(KeyError):
         await sampler.run()
     assert bus.topics.get(CO2).last.quality is Quality.FAULT
-    device_state = bus.find_node("e/samplers/scd30").information()["device"]
-    assert (device_state["state"], device_state["message"]) == (
+    assert (state_of(bus)["state"], state_of(bus)["code"], state_of(bus)["message"]) == (
         "failed",
+        "device_internal_error",
         "internal error while reading the sensor: KeyError('typo')",
     )
     await worker.close()

@@ -1,7 +1,5 @@
 """How often heater, fan and CO2 valve of the profile `climate` start in its simulated chamber."""
 
-from __future__ import annotations
-
 import pytest
 from climate_loop import ENVIRONMENT, ClimateLoop, climate_config, output
 from wear import DAY, LIMITS, OUTPUTS, STARTS_PER_H, climate, worn

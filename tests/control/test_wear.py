@@ -1,7 +1,5 @@
 """Counters of outputs: what they count, and that restarts and kills neither lose much nor count twice."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -21,19 +19,19 @@ FAN = Rated("fan", "exhaust fan", "air_flush_on", "fan", "relay")
 class Life:
     """One run of growd."""
 
-    def __init__(self, memory: ShortMemory, *outputs: Rated) -> None:
+    def __init__(self, memory, *outputs):
         self.clock = ManualClock()
         self.bus = Bus(self.clock)
         self.counters = OutputCounters(self.bus, "e", outputs or (HEATER, PUMP, FAN), memory)
 
-    def status(self, name: str) -> dict:
+    def status(self, name):
         described = self.bus.find_node("e/outputs").information()["outputs"]
         return next(each for each in described if each["name"] == name)
 
-    def problems(self) -> list[dict]:
+    def problems(self):
         return self.bus.find_node("e/outputs").information()["problems"]
 
-    async def on_for(self, name: str, seconds: float, level: float = 1.0) -> None:
+    async def on_for(self, name, seconds, level=1.0):
         self.counters.wrote(name, level)
         await self.clock.advance(seconds)
         self.counters.wrote(name, 0.0)

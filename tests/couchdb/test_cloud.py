@@ -22,7 +22,7 @@ from growd.runtime.clock import RealClock
 from growd.store.bootstrap import Databases
 from growd.store.database import Database
 from growd.store.points import PointMaker
-from growd.store.replication import ReplicationPace, Replicator
+from growd_cloud.replicator import ReplicationPace, Replicator
 from support.couch_client import COUCHDB_ADDRESS, client_of
 from support.database import named_server
 from support.running import in_tasks

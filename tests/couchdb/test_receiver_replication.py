@@ -8,9 +8,9 @@ import pytest
 
 from growd.runtime.clock import RealClock
 from growd.store.points import PointMaker
+from growd_cloud.databases import CloudDatabases
 from growd_cloud.devices import DeviceDocument, device_document_id
 from growd_cloud.months import Month
-from growd_cloud.serving import prepare
 from support.cloud import needs_cloud, running_cloud
 from support.couch_client import COUCHDB_ADDRESS, client_of
 from support.database import named_server
@@ -126,7 +126,7 @@ async def test_points_that_the_cloud_lost_arrive_again(own, source, cloud):
 
     async def is_made_again():
         await cloud.couch.delete(cloud.names.checkpoints)
-        await prepare(cloud.server, RealClock())
+        await CloudDatabases(cloud.couch, cloud.names, RealClock()).prepare()
         info = await cloud.couch.info(cloud.names.checkpoints)
         return bool(info and info["instance_start_time"] != before)  # whole seconds
 

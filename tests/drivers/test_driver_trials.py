@@ -6,10 +6,11 @@ import pytest
 
 from growd import own_kinds
 from growd.device_kinds import SENSOR_KINDS
-from growd.wiring.driver_trials import subject_of
 from growd_drivers.kinds import UnloadedKind
 from growd_hwsim.driver_bench import SHARE
 from growd_hwsim.driver_trials import trials_of
+from growd_simulation.driver_trials import subject_of
+from growd_simulation.simulated_hardware import chip_fault
 from support.own_packages import EXAMPLE, KIND, importable, unpacked, wheel_of
 
 pytestmark = pytest.mark.long
@@ -37,7 +38,7 @@ def example(tmp_path):
         kind = own_kinds.sensor_kind(KIND)
         assert kind is not None
         assert not isinstance(kind, UnloadedKind), kind
-        assert own_kinds.chip_fault(kind, KIND) == ""
+        assert chip_fault(kind, KIND) == ""
         return subject_of(KIND)
 
     with importable(tmp_path / "installed"):

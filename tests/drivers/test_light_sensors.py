@@ -23,7 +23,7 @@ def test_a_chip_that_lost_power_between_readings_is_read_right(bench):
 
 def test_light_that_jumps_while_the_range_is_searched_is_still_a_reading(bench):
     lights = iter([100.0, 60_000.0, 60_000.0])
-    bench.chip._illuminance = lambda: next(lights)
+    bench.chip._truth = lambda: next(lights)
     assert bench.driver.read().illuminance_lux == pytest.approx(100.0, abs=5)
     assert bench.driver.read().illuminance_lux == pytest.approx(60_000.0, rel=0.01)
 

@@ -10,9 +10,9 @@ from growd.control.calls import STUCK_AFTER
 from growd.runtime.clock import RealClock
 from growd.wiring.chamber import DEVICE_TIMEOUT_S, AllChambers
 from growd.wiring.chambers_node import declare_topics
-from growd.wiring.simulator import simulated_hardware
 from growd_hwsim.faults import Fault
 from growd_hwsim.i2c import CLEARING_PULSES, I2CKernel
+from growd_simulation.simulated_hardware import simulated_hardware
 from support.memory import ShortMemory
 from support.scene import INTERVAL_S, chamber_of, sensor, steady_scene
 from support.waiting import until

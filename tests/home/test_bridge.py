@@ -1,9 +1,6 @@
 """The bridge to home automation against a real broker: state, last will, outages, commands."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
 import aiomqtt
 import pytest
@@ -18,10 +15,6 @@ from support.broker import broker
 from support.home import AVAILABILITY, CLIMATE, CONFIG, DEVICE, ENVIRONMENT, Home, Watcher, at_home, reading
 from support.waiting import until
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
 TEMPERATURE = (ENVIRONMENT, "measured", "air_temperature")
 EVENT = f"growd/{DEVICE}/event"
 SET_POINT = f"{ENVIRONMENT}/desired/air_temperature"
@@ -29,12 +22,12 @@ ALERT = OpenAlert("a1", "hot", "critical", "it is hot", "2026-11-23T10:00:00+00:
 
 
 @pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
+async def home(tmp_path):
     async with broker(tmp_path) as port, at_home(port) as home:
         yield home
 
 
-async def test_state_and_discovery_are_published_before_growd_is_online(home: Home):
+async def test_state_and_discovery_are_published_before_growd_is_online(home):
     assert home.state(*TEMPERATURE) == {"value": 21.5, "quality": "ok", "unit": "degC", "time": 1e9 - 1}
     topics = [topic for topic, _ in home.history]
     assert topics.index(CONFIG) < topics.index("/".join(("growd", DEVICE, *TEMPERATURE)))
@@ -43,7 +36,7 @@ async def test_state_and_discovery_are_published_before_growd_is_online(home: Ho
     assert home.seen[CONFIG]["components"]["measured_air_temperature"]["device_class"] == "temperature"
 
 
-async def test_a_late_client_gets_all_values_at_once(tmp_path: Path):
+async def test_a_late_client_gets_all_values_at_once(tmp_path):
     async with broker(tmp_path) as port, at_home(port):
         late = Watcher(port)
         async with late.watched():
@@ -52,13 +45,13 @@ async def test_a_late_client_gets_all_values_at_once(tmp_path: Path):
 
 
 @pytest.mark.parametrize("quality", ["fault", "stale", "warm-up"])
-async def test_a_value_that_is_not_ok_is_never_published(home: Home, quality: str):
+async def test_a_value_that_is_not_ok_is_never_published(home, quality):
     home.status = replace(home.status, variables=[reading("air_temperature", 21.5, quality)])
     await until(lambda: home.state(*TEMPERATURE)["quality"] == quality)
     assert home.state(*TEMPERATURE)["value"] is None
 
 
-async def test_only_what_has_changed_is_published_again(home: Home):
+async def test_only_what_has_changed_is_published_again(home):
     first = len(home.history)
     for number in range(3):
         home.status = replace(
@@ -70,7 +63,7 @@ async def test_only_what_has_changed_is_published_again(home: Home):
     assert changed == {"/".join(("growd", DEVICE, *TEMPERATURE))}
 
 
-async def test_the_end_of_growd_is_announced(tmp_path: Path):
+async def test_the_end_of_growd_is_announced(tmp_path):
     async with broker(tmp_path) as port:
         home = Home(port)
         async with home.watched():
@@ -79,7 +72,7 @@ async def test_the_end_of_growd_is_announced(tmp_path: Path):
             await until(lambda: home.seen[AVAILABILITY] == "offline")
 
 
-async def test_an_outage_of_the_broker_is_told_and_everything_published_again(tmp_path: Path):
+async def test_an_outage_of_the_broker_is_told_and_everything_published_again(tmp_path):
     async with broker(tmp_path) as port:
         home = Home(port)
         async with home.running(), home.watched():
@@ -96,13 +89,13 @@ async def test_an_outage_of_the_broker_is_told_and_everything_published_again(tm
             await until(lambda: not home.problem)
 
 
-async def test_a_start_of_home_assistant_gets_everything_again(home: Home):
+async def test_a_start_of_home_assistant_gets_everything_again(home):
     home.seen.clear()
     await home.client.publish("homeassistant/status", "online", qos=1)
     await until(lambda: CONFIG in home.seen and home.state(*TEMPERATURE))
 
 
-async def test_components_of_an_earlier_configuration_are_removed(tmp_path: Path):
+async def test_components_of_an_earlier_configuration_are_removed(tmp_path):
     fewer = HomePlace(CLIMATE.environment, ("air_temperature",), {}, {}, (), frozenset())
     async with broker(tmp_path) as port:
         async with at_home(port) as home:
@@ -116,7 +109,7 @@ async def test_components_of_an_earlier_configuration_are_removed(tmp_path: Path
             await until(lambda: gone not in home.seen[CONFIG]["components"])
 
 
-async def test_an_environment_that_is_gone_is_removed(tmp_path: Path):
+async def test_an_environment_that_is_gone_is_removed(tmp_path):
     async with broker(tmp_path) as port:
         async with at_home(port):
             pass
@@ -124,7 +117,7 @@ async def test_an_environment_that_is_gone_is_removed(tmp_path: Path):
             await until(lambda: home.seen.get(CONFIG) == "")
 
 
-async def test_alerts_are_listed_and_their_begin_and_end_are_events(home: Home):
+async def test_alerts_are_listed_and_their_begin_and_end_are_events(home):
     home.status = replace(home.status, alerts=[ALERT])
     event = f"growd/{DEVICE}/event"
     await until(lambda: home.seen.get(event))
@@ -134,7 +127,7 @@ async def test_alerts_are_listed_and_their_begin_and_end_are_events(home: Home):
     await until(lambda: home.seen[event]["event_type"] == "ended")
 
 
-async def test_a_set_point_takes_effect_and_comes_back_to_its_author(home: Home):
+async def test_a_set_point_takes_effect_and_comes_back_to_its_author(home):
     await home.say(f"{SET_POINT}/set", "24.5")
     topic = home.bus.topics.get(SET_POINT)
     await until(lambda: topic.last is not None)
@@ -166,9 +159,7 @@ async def test_a_set_point_takes_effect_and_comes_back_to_its_author(home: Home)
         (f"{SET_POINT}/set", "1" * 1_025, "has 1025 bytes"),
     ],
 )
-async def test_a_command_that_is_not_valid_is_refused_with_its_reason(
-    home: Home, topic: str, body: str, why: str
-):
+async def test_a_command_that_is_not_valid_is_refused_with_its_reason(home, topic, body, why):
     await home.say(topic, body)
     await until(lambda: f"growd/{DEVICE}/event" in home.seen)
     event = home.seen[f"growd/{DEVICE}/event"]
@@ -178,7 +169,7 @@ async def test_a_command_that_is_not_valid_is_refused_with_its_reason(
     assert home.bus.topics.get(SET_POINT).last is None
 
 
-async def test_a_retained_command_is_never_carried_out(tmp_path: Path):
+async def test_a_retained_command_is_never_carried_out(tmp_path):
     async with broker(tmp_path) as port:
         async with aiomqtt.Client("localhost", port) as somebody:
             await somebody.publish(f"growd/{DEVICE}/{SET_POINT}/set", b"60", qos=1, retain=True)
@@ -188,7 +179,7 @@ async def test_a_retained_command_is_never_carried_out(tmp_path: Path):
             assert home.bus.topics.get(SET_POINT).last is None
 
 
-async def test_without_commands_nothing_is_taken_and_nothing_can_be_set(tmp_path: Path):
+async def test_without_commands_nothing_is_taken_and_nothing_can_be_set(tmp_path):
     async with broker(tmp_path) as port, at_home(port, commands=False) as home:
         await home.say(f"{SET_POINT}/set", "24")
         await home.client.publish("homeassistant/status", "online", qos=1)
@@ -199,14 +190,14 @@ async def test_without_commands_nothing_is_taken_and_nothing_can_be_set(tmp_path
         assert platforms == {"sensor", "binary_sensor"}
 
 
-async def test_the_newest_of_many_commands_on_a_topic_counts(home: Home):
+async def test_the_newest_of_many_commands_on_a_topic_counts(home):
     await asyncio.gather(*(home.say(f"{SET_POINT}/set", f"{number / 10}") for number in range(200, 280)))
     topic = home.bus.topics.get(SET_POINT)
     await until(lambda: topic.last is not None and topic.last.value == 27.9)
     assert topic.count < 80
 
 
-async def test_a_recipe_is_chosen_started_and_stopped(home: Home):
+async def test_a_recipe_is_chosen_started_and_stopped(home):
     recipe = f"{ENVIRONMENT}/recipe"
     await until(lambda: home.seen[CONFIG]["components"]["recipe_selected"]["options"] == ["-", "lettuce"])
     await home.say(f"{recipe}/selected/set", "lettuce")
@@ -220,18 +211,15 @@ async def test_a_recipe_is_chosen_started_and_stopped(home: Home):
     ]
 
 
-async def test_outputs_are_held_safe_and_released(home: Home):
+async def test_outputs_are_held_safe_and_released(home):
     await home.say("hold/set", "ON")
     await until(lambda: len(home.called) == 1)
     await home.say("hold/set", "OFF")
     await until(lambda: len(home.called) == 2)
-    assert [(name, who) for name, _, who in home.called] == [
-        ("hold/set", "mqtt"),
-        ("hold/release", "mqtt"),
-    ]
+    assert [(name, who) for name, _, who in home.called] == [("hold/set", "mqtt"), ("hold/release", "mqtt")]
 
 
-async def test_mqtt_releases_its_own_hold_and_not_that_of_a_person(home: Home):
+async def test_mqtt_releases_its_own_hold_and_not_that_of_a_person(home):
     home.status = replace(home.status, holds=[Hold(Holder.PERSON, "hands inside", "ann", 7.0)])
     await home.say("hold/set", "OFF")
     await until(lambda: EVENT in home.seen)
@@ -243,7 +231,7 @@ async def test_mqtt_releases_its_own_hold_and_not_that_of_a_person(home: Home):
     assert home.called == [("hold/release", {"since": 8.0, "reason": ""}, "mqtt")]
 
 
-async def test_a_retained_command_that_is_removed_starts_nothing(home: Home):
+async def test_a_retained_command_that_is_removed_starts_nothing(home):
     """The broker passes the empty message on, without the flag of a retained one."""
     await home.say(f"{ENVIRONMENT}/recipe/selected/set", "lettuce")
     await until(lambda: home.state(ENVIRONMENT, "recipe", "selected") == {"recipe_id": "lettuce"})
@@ -254,7 +242,7 @@ async def test_a_retained_command_that_is_removed_starts_nothing(home: Home):
     assert home.called == []
 
 
-async def test_the_broker_retains_online_never_so_that_old_values_do_not_come_back(tmp_path: Path):
+async def test_the_broker_retains_online_never_so_that_old_values_do_not_come_back(tmp_path):
     async with broker(tmp_path) as port, at_home(port) as home:
         await until(
             lambda: [value for topic, value in home.history if topic == AVAILABILITY].count("online") > 2
@@ -265,7 +253,7 @@ async def test_the_broker_retains_online_never_so_that_old_values_do_not_come_ba
         assert next(value for topic, value in late.history if topic == AVAILABILITY) == "offline"
 
 
-async def test_what_growd_says_about_a_command_is_an_event(home: Home):
+async def test_what_growd_says_about_a_command_is_an_event(home):
     topic = f"{ENVIRONMENT}/recipe/start"
     await home.say(topic, "lettuce")
     await until(lambda: EVENT in home.seen)

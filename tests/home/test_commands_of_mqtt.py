@@ -1,19 +1,11 @@
 """The queue of commands by MQTT when many come at once."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
 from growd.control.topics import declare_environment
 from growd_home.commands import Commands
 from support.home import ENVIRONMENT, TOPICS, Home
 from support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from growd.host.hold import Hold
 
 PLACES = 64
 OTHERS = [f"environment_{number}" for number in range(2, PLACES + 2)]
@@ -23,10 +15,10 @@ HOLD = TOPICS("hold", "set")
 class Queue:
     """The commands of a bus, their refusals, and how many services and set points there were after each."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.home = Home(0)
-        self.refused: list[tuple[str, str]] = []
-        self.steps: list[tuple[int, int]] = []
+        self.refused = []
+        self.steps = []
         self.commands = Commands(
             self.home.bus,
             self.home.bus.node("test"),
@@ -41,26 +33,26 @@ class Queue:
         for each in OTHERS:
             declare_environment(self.home.bus, each, ("air_temperature",))
 
-    async def _recipes(self) -> list[str]:
+    async def _recipes(self):
         return []
 
-    def _holds(self) -> Iterable[Hold]:
+    def _holds(self):
         return []
 
-    def take(self, topic: str, body: bytes) -> None:
+    def take(self, topic, body):
         self.commands.take(topic, body, is_retained=False)
 
-    def fill(self, places: int = PLACES) -> None:
+    def fill(self, places=PLACES):
         """A set point waits at each place."""
         for each in OTHERS[:places]:
             self.take(TOPICS(each, "desired", "air_temperature", "set"), b"20")
 
-    def _set_points(self) -> int:
+    def _set_points(self):
         return sum(
             self.home.bus.topics.get(f"{each}/desired/air_temperature").last is not None for each in OTHERS
         )
 
-    async def carry_out(self, count: int) -> None:
+    async def carry_out(self, count):
         """Carry out at least this many commands."""
         task = asyncio.create_task(self.commands.run(), name="commands")
         await until(lambda: len(self.steps) >= count)

@@ -1,11 +1,8 @@
 """Discovery messages against what Home Assistant demands of them (its MQTT and sensor documentation)."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
-from typing import Any
 
 from msgspec import structs
 
@@ -39,7 +36,7 @@ MEASURABLE = tuple(name for name, each in VARIABLES.items() if not each.is_outpu
 PLACES = [CLIMATE, replace(CLIMATE, environment="shelf_2", known=MEASURABLE)]
 
 
-def messages(*, commands: bool = True, recipes: tuple[str, ...] = ("lettuce",)) -> dict[str, dict[str, Any]]:
+def messages(*, commands=True, recipes=("lettuce",)):
     return Discovery("homeassistant", TOPICS, "chamber", "1.0", commands=commands).messages(PLACES, recipes)
 
 
@@ -175,7 +172,7 @@ def test_a_forged_discovery_message_removes_no_message_of_others():
     assert "c" not in announced["components"]
 
 
-def _outbound() -> Outbound:
+def _outbound():
     outbound = Outbound(TOPICS, [CLIMATE], None, selected=None)
     outbound.acknowledge([*outbound.due(EMPTY)])
     return outbound

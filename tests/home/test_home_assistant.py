@@ -4,8 +4,6 @@ GROWD_TEST_HOME_ASSISTANT names a Python that has the packages homeassistant, ho
 paho-mqtt in the versions that belong together.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -13,7 +11,6 @@ import subprocess
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
@@ -25,9 +22,6 @@ from support.home import CLIMATE, ENVIRONMENT, TOPICS, Home
 from support.ports import held_port
 from support.waiting import PATIENCE_S, until, until_found
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 PYTHON = os.environ.get("GROWD_TEST_HOME_ASSISTANT", "")
 CHECK = Path(__file__).parents[1] / "support" / "home_assistant_check.py"
 MEASURABLE = tuple(name for name, each in VARIABLES.items() if not each.is_output)
@@ -38,7 +32,7 @@ pytestmark = pytest.mark.skipif(not PYTHON, reason="needs Home Assistant: see GR
 
 
 @pytest.mark.parametrize("commands", [True, False])
-def test_home_assistant_takes_every_component(commands: bool):  # noqa: FBT001
+def test_home_assistant_takes_every_component(commands):
     discovery = Discovery("homeassistant", TOPICS, "chamber", "1.0", commands=commands)
     places = [CLIMATE, replace(CLIMATE, environment="shelf_2", known=MEASURABLE)]
     checked = subprocess.run(
@@ -56,12 +50,12 @@ def test_home_assistant_takes_every_component(commands: bool):  # noqa: FBT001
 class Assistant:
     """A running Home Assistant, and a login of its first user."""
 
-    def __init__(self, address: str, session: aiohttp.ClientSession) -> None:
+    def __init__(self, address, session):
         self._address = address
         self._session = session
-        self._headers: dict[str, str] = {}
+        self._headers = {}
 
-    async def ask(self, path: str, data: Any = None) -> Any:
+    async def ask(self, path, data=None):
         method = "GET" if data is None else "POST"
         async with self._session.request(
             method, f"{self._address}/api/{path}", json=data, headers=self._headers
@@ -69,12 +63,12 @@ class Assistant:
             answer.raise_for_status()
             return await answer.json()
 
-    async def set_up(self, broker_port: int) -> None:
+    async def set_up(self, broker_port):
         """Make the first user, and add the integration MQTT as a person does it on the page."""
         client = f"{self._address}/"
         person = {"name": "grower", "username": "grower", "password": "secret", "language": "en"}
 
-        async def make() -> Any:
+        async def make():
             return await self.ask("onboarding/users", {"client_id": client, **person})
 
         made = await until_found(make, aiohttp.ClientError)
@@ -87,20 +81,20 @@ class Assistant:
         done = await self.ask(f"config/config_entries/flow/{flow['flow_id']}", where)
         assert done["type"] == "create_entry"
 
-    async def until_state(self, entity: str, *states: str) -> None:
+    async def until_state(self, entity, *states):
         """Wait until an entity has one of these states."""
 
-        async def has_state() -> bool:
+        async def has_state():
             return (await self.ask(f"states/{entity}"))["state"] in states
 
         await until_found(has_state, aiohttp.ClientResponseError)  # it may not be there yet
 
-    async def set_number(self, entity: str, value: float) -> None:
+    async def set_number(self, entity, value):
         await self.ask("services/number/set_value", {"entity_id": entity, "value": value})
 
 
 @asynccontextmanager
-async def assistant(folder: Path, broker_port: int) -> AsyncIterator[Assistant]:
+async def assistant(folder, broker_port):
     """Home Assistant with the integration MQTT."""
     with held_port() as port:
         http = f"http:\n  server_host: 127.0.0.1\n  server_port: {port}\n"
@@ -122,7 +116,7 @@ async def assistant(folder: Path, broker_port: int) -> AsyncIterator[Assistant]:
 
 
 @pytest.mark.timeout(400)
-async def test_home_assistant_discovers_growd_and_a_set_point_comes_back(tmp_path: Path):
+async def test_home_assistant_discovers_growd_and_a_set_point_comes_back(tmp_path):
     async with broker(tmp_path) as port:
         folder = tmp_path / "assistant"
         folder.mkdir()

@@ -1,11 +1,8 @@
 """The topics and the ACL of the documentation are those of growd."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import shutil
-from typing import TYPE_CHECKING
 
 import aiomqtt
 import pytest
@@ -19,9 +16,6 @@ from support.ports import held_port
 from support.status import EMPTY
 from support.waiting import until, until_found
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 MQTT = (ROOT / "docs" / "mqtt.md").read_text(encoding="utf-8")
 HOME_ASSISTANT = (ROOT / "docs" / "home-assistant.md").read_text(encoding="utf-8")
 USERS = ("growd", "homeassistant", "stranger")
@@ -31,13 +25,13 @@ FAN = OutputStatus(
 )
 
 
-def _documented(section: str) -> set[str]:
+def _documented(section):
     text = MQTT.partition(f"## {section}\n")[2].partition("\n## ")[0]
     cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("|")]
     return set(re.findall(r"`(growd/<device>/[^`]+)`", " ".join(cells)))
 
 
-def _general(topic: str) -> str:
+def _general(topic):
     topic = topic.replace(DEVICE, "<device>").replace(f"/{ENVIRONMENT}/", "/<env>/")
     topic = re.sub(r"/(measured|desired|commanded)/\w+", r"/\1/<variable>", topic)
     return re.sub(r"/outputs/\w+", "/outputs/<output>", topic)
@@ -72,7 +66,7 @@ def test_the_documented_commands_are_those_that_are_taken():
 
 
 @pytest.mark.skipif(shutil.which("mosquitto") is None, reason="needs the Debian package mosquitto")
-async def test_the_documented_acl_lets_home_assistant_command_and_nobody_else(tmp_path: Path):
+async def test_the_documented_acl_lets_home_assistant_command_and_nobody_else(tmp_path):
     (tmp_path / "acl").write_text(re.findall(r"```acl\n(.*?)```", HOME_ASSISTANT, re.DOTALL)[0])
     for name in ("acl", "passwords"):
         (tmp_path / name).touch(0o600)
@@ -102,15 +96,15 @@ async def test_the_documented_acl_lets_home_assistant_command_and_nobody_else(tm
             await broker.wait()
 
 
-async def _until_listening(port: int) -> None:
-    async def is_listening() -> bool:
+async def _until_listening(port):
+    async def is_listening():
         async with aiomqtt.Client("127.0.0.1", port, username="growd", password="growd"):
             return True
 
     await until_found(is_listening, aiomqtt.MqttError)
 
 
-async def _command_as(port: int) -> None:
+async def _command_as(port):
     home = Home(port, login=("growd", "growd"))
     topic = home.bus.topics.get(f"{ENVIRONMENT}/desired/air_temperature")
     command = f"growd/{DEVICE}/{ENVIRONMENT}/desired/air_temperature/set"

@@ -1,7 +1,5 @@
 """The example flow of Node-RED: its topics are those of growd, and Node-RED runs it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -9,7 +7,6 @@ import shutil
 import time
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import aiomqtt
@@ -22,20 +19,17 @@ from support.home import DEVICE, ENVIRONMENT, at_home, reading
 from support.ports import held_port
 from support.waiting import PATIENCE_S, until, until_found
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 FLOW = Path(__file__).parents[2] / "docs" / "examples" / "node-red" / "flow.json"
-NODES: list[dict[str, Any]] = json.loads(FLOW.read_text(encoding="utf-8"))
+NODES = json.loads(FLOW.read_text(encoding="utf-8"))
 NODE_RED = os.environ.get("GROWD_TEST_NODE_RED") or shutil.which("node-red")
 
 
-def _matches(topic: str, wanted: str) -> bool:
+def _matches(topic, wanted):
     pairs = [*zip(topic.split("/"), wanted.split("/"), strict=False)]
     return topic.count("/") == wanted.count("/") and all(each in (name, "+") for name, each in pairs)
 
 
-async def test_growd_publishes_what_the_flow_reads(tmp_path: Path):
+async def test_growd_publishes_what_the_flow_reads(tmp_path):
     async with broker(tmp_path) as port, at_home(port) as home:
         home.status = replace(home.status, alerts=[_alert()])
         await until(lambda: f"growd/{DEVICE}/event" in home.seen)
@@ -51,12 +45,12 @@ def test_the_flow_retains_no_command_and_its_wires_lead_to_nodes():
         assert {target for wires in node.get("wires", ()) for target in wires} <= ids
 
 
-def _alert() -> OpenAlert:
+def _alert():
     return OpenAlert("a1", "hot", "critical", "it is hot", "2026-11-23T10:00:00+00:00", None)
 
 
 @asynccontextmanager
-async def _node_red(folder: Path, broker_port: int) -> AsyncIterator[str]:
+async def _node_red(folder, broker_port):
     """Node-RED with the flow and another broker; its address."""
     flow = [each | ({"port": str(broker_port)} if each["type"] == "mqtt-broker" else {}) for each in NODES]
     (folder / "flow.json").write_text(json.dumps(flow), encoding="utf-8")
@@ -74,7 +68,7 @@ async def _node_red(folder: Path, broker_port: int) -> AsyncIterator[str]:
             await process.wait()
 
 
-async def _knows(session: aiohttp.ClientSession, address: str, word: str) -> bool:
+async def _knows(session, address, word):
     """Whether the memory of the flow has the word."""
     try:
         async with session.get(f"{address}/context/flow/growd_flow") as answer:
@@ -83,12 +77,10 @@ async def _knows(session: aiohttp.ClientSession, address: str, word: str) -> boo
         return False
 
 
-async def _until_known(
-    session: aiohttp.ClientSession, address: str, word: str, absent: str = "no such word"
-) -> None:
+async def _until_known(session, address, word, absent="no such word"):
     """Wait until the memory of the flow has the word, and not `absent`."""
 
-    async def is_known() -> bool:
+    async def is_known():
         return await _knows(session, address, word) and not await _knows(session, address, absent)
 
     await until_found(is_known)
@@ -96,7 +88,7 @@ async def _until_known(
 
 @pytest.mark.skipif(NODE_RED is None, reason="needs node-red of npm, or its path in GROWD_TEST_NODE_RED")
 @pytest.mark.timeout(150)
-async def test_node_red_reads_values_passes_alerts_on_and_sets_a_set_point(tmp_path: Path):
+async def test_node_red_reads_values_passes_alerts_on_and_sets_a_set_point(tmp_path):
     async with (
         broker(tmp_path) as port,
         at_home(port) as home,
@@ -117,10 +109,10 @@ async def test_node_red_reads_values_passes_alerts_on_and_sets_a_set_point(tmp_p
 
 @pytest.mark.skipif(NODE_RED is None, reason="needs node-red of npm, or its path in GROWD_TEST_NODE_RED")
 @pytest.mark.timeout(150)
-async def test_node_red_takes_no_reading_and_sends_no_set_point_while_growd_is_offline(tmp_path: Path):
+async def test_node_red_takes_no_reading_and_sends_no_set_point_while_growd_is_offline(tmp_path):
     reading_topic = f"growd/{DEVICE}/{ENVIRONMENT}/measured/air_temperature"
 
-    def body(value: float, age_s: float = 0.0) -> str:
+    def body(value, age_s=0.0):
         return json.dumps({"value": value, "quality": "ok", "unit": "degC", "time": time.time() - age_s})
 
     async with (
@@ -132,7 +124,7 @@ async def test_node_red_takes_no_reading_and_sends_no_set_point_while_growd_is_o
         await client.publish(reading_topic, body(11.25), qos=1, retain=True)
         async with _node_red(tmp_path, port) as address:
 
-            async def say(text: str) -> None:
+            async def say(text):
                 await client.publish(f"growd/{DEVICE}/availability", text, qos=1)
 
             async with asyncio.timeout(PATIENCE_S):

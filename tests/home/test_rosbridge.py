@@ -1,7 +1,5 @@
 """rosbridge over a real websocket: operations, forms of messages, refusals, bounds, hostile clients."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
@@ -44,11 +42,7 @@ REFUSED = [
     ("advertise", {"topic": LIGHT, "type": "a/B"}, f'the topic {LIGHT} has the type {NUMBER}, not "a/B"'),
     ("subscribe", {"topic": CO2, "compression": "cbor"}, 'compression must be none, not "cbor"'),
     ("subscribe", {"topic": CO2, "fragment_size": 500}, "fragment_size must be none, not 500"),
-    (
-        "subscribe",
-        {"topic": CO2, "throttle_rate": -1},
-        "throttle_rate must be a number from 0 to 3600000 ms",
-    ),
+    ("subscribe", {"topic": CO2, "throttle_rate": -1}, "throttle_rate must be a number from 0 to 3600000 ms"),
     (
         "subscribe",
         {"topic": CO2, "queue_length": "all"},

@@ -1,7 +1,5 @@
 """rosbridge with roslib itself, in Node."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

@@ -89,7 +89,7 @@ def test_plants_that_grow_have_more_leaves_and_take_up_more():
     def after_a_week(*, grows):
         clock = SleepingTime()
         chamber = SimulatedChamber(clock.monotonic, ChamberParameters(grows=grows, fan_flow_l_min=120.0))
-        chamber.set_fan(True)
+        chamber.set_actuator("fan", 1.0)
         for _ in range(7 * 24):
             chamber.set_lamp("white", float(_ % 24 < 16))
             clock.advance(3600)
@@ -107,7 +107,7 @@ def test_pots_dry_out_without_irrigation_and_are_watered_by_it():
     clock = SleepingTime()
     chamber = SimulatedChamber(clock.monotonic)
     chamber.set_lamp("white", 1.0)
-    chamber.set_fan(True)
+    chamber.set_actuator("fan", 1.0)
     moist = []
     for _ in range(20):
         moist.append(chamber.soil_moisture_percent())
@@ -124,7 +124,7 @@ def test_plants_in_the_light_empty_a_tank_of_4_l_in_two_weeks():
     small = ChamberParameters(tank=TankParameters(start_l=4.0))
     chamber = SimulatedChamber(clock.monotonic, small)
     chamber.set_lamp("white", 1.0)
-    chamber.set_fan(True)
+    chamber.set_actuator("fan", 1.0)
     daily = []
     for _ in range(15):
         daily.append(chamber.water())

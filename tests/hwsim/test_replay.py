@@ -77,7 +77,7 @@ def test_each_value_holds_from_its_time_to_the_next_and_zero_is_a_value(bench):
 
 def test_lamps_and_valve_do_not_change_recorded_values(bench):
     bench.chamber.set_lamp("white", 1.0)
-    bench.chamber.set_valve(True)
+    bench.chamber.set_actuator("valve", 1.0)
     bench.at(250)
     assert bench.chamber.illuminance_lux() == 8000
     assert bench.chamber.air().carbon_dioxide_ppm == 500

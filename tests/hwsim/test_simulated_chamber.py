@@ -108,12 +108,12 @@ def test_respiration_fills_a_sealed_dark_chamber_with_carbon_dioxide():
 
 def test_the_valve_raises_carbon_dioxide_and_the_fan_lowers_it_to_that_of_the_room():
     bench = Bench()
-    bench.chamber.set_valve(True)
+    bench.chamber.set_actuator("valve", 1.0)
     enriched = bench.after(300).carbon_dioxide_ppm
     # 0.05 l/min in 100 l are 500 ppm each minute, less what leaks
     assert enriched - NIGHT.ambient_carbon_dioxide_ppm == pytest.approx(2500, rel=0.1)
-    bench.chamber.set_valve(False)
-    bench.chamber.set_fan(True)
+    bench.chamber.set_actuator("valve", 0.0)
+    bench.chamber.set_actuator("fan", 1.0)
     assert bench.after(1200).carbon_dioxide_ppm == pytest.approx(NIGHT.ambient_carbon_dioxide_ppm, abs=15)
 
 
@@ -258,9 +258,9 @@ def test_saturated_vapour_as_in_tables(degc, g_m3):
 
 def test_an_open_door_lets_the_rooms_air_in():
     bench = Bench()
-    bench.chamber.set_valve(True)
+    bench.chamber.set_actuator("valve", 1.0)
     bench.after(600)
-    bench.chamber.set_valve(False)
+    bench.chamber.set_actuator("valve", 0.0)
     enriched = bench.chamber.air().carbon_dioxide_ppm
     bench.chamber.set_door(True)
     left = (bench.after(60).carbon_dioxide_ppm - 420) / (enriched - 420)
@@ -274,13 +274,13 @@ def test_an_open_door_lets_the_rooms_air_in():
 def test_the_door_opens_at_its_hours_at_any_pace_of_reading(pace_s):
     parameters = ChamberParameters(daylight_lux=0.0, door_hours=(9.0, 23.995), door_open_s=60.0)
     bench = Bench(parameters, time_of_day_s=8.9 * 3600)
-    bench.chamber.set_valve(True)
+    bench.chamber.set_actuator("valve", 1.0)
     end = bench.clock.now + 420.0  # 09:01, as the door closes
     while bench.clock.now < end:
         bench.clock.advance(min(pace_s, end - bench.clock.now))
         air = bench.chamber.air()
     seldom = Bench(ChamberParameters(daylight_lux=0.0), time_of_day_s=8.9 * 3600)
-    seldom.chamber.set_valve(True)
+    seldom.chamber.set_actuator("valve", 1.0)
     assert air.carbon_dioxide_ppm < seldom.after(420).carbon_dioxide_ppm - 2000
     # the room, what the valve gave in that minute at 8.3 ppm/s, and a twentieth of the 2900 ppm from before
     expected = 420 + 8.33 / 0.05 * (1 - math.exp(-3)) + 2900 * math.exp(-3)
@@ -291,9 +291,9 @@ def test_the_door_opens_past_midnight_and_each_day():
     parameters = ChamberParameters(daylight_lux=0.0, door_hours=(23.995,), door_open_s=60.0)
     bench = Bench(parameters, time_of_day_s=23.9 * 3600)
     for _ in range(3):
-        bench.chamber.set_valve(True)
+        bench.chamber.set_actuator("valve", 1.0)
         bench.after(330)  # to 23:59:30
-        bench.chamber.set_valve(False)
+        bench.chamber.set_actuator("valve", 0.0)
         assert bench.chamber.air().carbon_dioxide_ppm > 2000
         assert bench.after(72).carbon_dioxide_ppm < 700  # the door was open from 23:59:42 to 00:00:42
         bench.after(86_400 - 402)

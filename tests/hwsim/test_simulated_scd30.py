@@ -8,9 +8,10 @@ from smbus2 import i2c_msg
 
 from growd_drivers.i2c import I2CBus
 from growd_hwsim.chamber import Air
-from growd_hwsim.chips.scd30 import INSTANT, SimulatedScd30
+from growd_hwsim.chips.scd30 import SimulatedScd30
 from growd_hwsim.i2c import I2CAdapter, I2CKernel, NoAcknowledgeError, smbus_over
 from growd_hwsim.sensirion import crc8, with_crcs
+from growd_hwsim.sensors import INSTANT
 from support.machine import SleepingTime
 
 READ, DATA_READY, INTERVAL, STOP = b"\x03\x00", b"\x02\x02", b"\x46\x00", b"\x01\x04"

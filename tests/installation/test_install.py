@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import zipfile
+from itertools import pairwise
 from pathlib import Path
 from urllib.error import URLError
 
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 
 from growd import __version__
 from growd_cli.main import main
-from growd_machine.installation import installer, packages
+from growd_machine.installation import installer, packages, tree
 from growd_machine.installation.machine import PLACES, InstallError, Machine, ProgramError, run_program
 from growd_machine.installation.options import InstallChoices
 from growd_machine.installation.service import install_steps, refuse_older, uninstall_steps
@@ -128,6 +129,51 @@ def test_a_failed_upgrade_changes_nothing(fresh, tmp_path):
     with pytest.raises(InstallError, match="no network"):
         fresh.install(wheel(tmp_path, "1.3.0", "# new\n"))
     assert fresh.files() == before
+
+
+def test_each_part_that_takes_long_is_named_before_it_is_installed(fresh, tmp_path):
+    lines = []
+    program = fresh.run
+
+    def run(command):
+        lines.append(next((word for word in ("pip", "ci", "compileall") if word in command), "another"))
+        program(command)
+
+    fresh.machine = Machine(fresh.root, run)
+    choices = InstallChoices("minimal", root=fresh.root)
+    installer.install(source_at(wheel(tmp_path, "1.2.0")), choices, lines.append, fresh.machine)
+    assert [(lines[at - 1], ran) for at, ran in enumerate(lines) if ran in ("pip", "ci", "compileall")] == [
+        ("  installing the Python packages", "pip"),
+        ("  installing the embedded database", "ci"),
+        ("  installing Node", "pip"),
+        (f"  compiling for Python {target_of(fresh.root).python}", "compileall"),
+    ]
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_after_a_failure_the_next_try_has_what_was_downloaded(fresh, tmp_path, monkeypatch, has_room):
+    if not has_room:
+        monkeypatch.setattr(tree, "_ROOM_BYTES", float("inf"))
+    caches = set()
+    program, fails = fresh.run, True
+
+    def run(command):
+        caches.update(Path(after) for word, after in pairwise(command) if word in ("--cache-dir", "--cache"))
+        if "ci" in command and fails:
+            raise ProgramError(command, "no network")
+        for cache in caches:
+            cache.mkdir(parents=True, exist_ok=True)
+        program(command)
+
+    fresh.machine = Machine(fresh.root, run)
+    with pytest.raises(InstallError, match="no network"):
+        fresh.install(wheel(tmp_path, "1.2.0"))
+    assert [cache.name for cache in caches if cache.exists()] == ["pip"] * has_room
+    assert not [*fresh.home.glob("versions/*.part")]
+    before, fails = set(caches), False
+    fresh.install(wheel(tmp_path, "1.2.0"))
+    assert caches == before
+    assert [path.name for path in fresh.home.glob("versions/*")] == [(fresh.home / "current").readlink().name]
 
 
 @pytest.mark.parametrize(

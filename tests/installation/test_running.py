@@ -1,12 +1,14 @@
 """What an installation reports of the service that it started."""
 
 import socket
+import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
 import pytest
 
 from growd.runtime.clock import RealClock
+from growd_machine.installation.growd_service import output_of
 from growd_machine.installation.machine import InstallError, Machine, ProgramError
 from growd_machine.installation.running import PATIENCE_S, address_in, start_service, wait_for_answer
 
@@ -22,6 +24,37 @@ from growd_machine.installation.running import PATIENCE_S, address_in, start_ser
 )
 def test_the_address_is_that_of_the_configuration(text, address):
     assert address_in(text) == address
+
+
+def test_the_lines_of_a_program_arrive_while_it_runs(tmp_path):
+    """It ends once its first line has arrived."""
+    seen = tmp_path / "seen"
+    program = (
+        f"import os\nprint('first', flush=True)\nwhile not os.path.exists({str(seen)!r}): pass\nprint('2')"
+    )
+    lines = []
+
+    def say(line):
+        lines.append(line)
+        seen.touch()
+
+    assert output_of([sys.executable, "-c", program], 60.0, say) == "first\n2\n"
+    assert lines == ["first", "2"]
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("print('half', flush=True); raise SystemExit('one\\ntwo')", " failed: two"),
+        ("print('said')\nraise SystemExit(3)", " failed: said"),
+        ("raise SystemExit(3)", " failed: status 3"),
+        ("import time; time.sleep(60)", " did not end within 0.3 s"),
+    ],
+)
+def test_a_program_that_fails_is_named_with_its_last_words(program, reason):
+    with pytest.raises(InstallError) as raised:
+        output_of([sys.executable, "-c", program], 0.3 if "sleep" in program else 60.0)
+    assert str(raised.value) == f"{sys.executable} -c {program}{reason}"
 
 
 class Refusing(BaseHTTPRequestHandler):

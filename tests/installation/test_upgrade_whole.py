@@ -54,6 +54,7 @@ async def test_an_upgrade_and_the_way_back_keep_all_points(machine, home, databa
     status, printed = await machine.upgrade(await asyncio.to_thread(machine.bundle), "--trial", TRIAL_S)
     assert status == 0, printed + machine.log("growd.service")
     assert f"growd {NEW} is installed." in printed
+    assert "\n  compiling for Python 3." in printed
     assert machine.versions == (NEW, OLD)
     now = await status_of(machine)
     assert now["machine"]["growd_version"] == NEW

@@ -1,37 +1,30 @@
 """The files for Grafana: what they name exists, and panels do not overlap."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
-from growd.status.metrics import UNITS, render
+from growd_home.metrics import UNITS, render
 from support.dashboards import DASHBOARDS, MONITORED, MONITORING, PROMETHEUS, dashboard, targets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 NAMES = [path.stem for path in DASHBOARDS]
 boards = pytest.mark.parametrize("name", NAMES)
 
 
-def read(path: Path) -> Any:
+def read(path):
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-def sources() -> dict[str, str]:
+def sources():
     """The uids of the provisioned data sources and their types."""
     found = read(MONITORING / "grafana/provisioning/datasources/growd.yaml")["datasources"]
     return {each["uid"]: each["type"] for each in found}
 
 
-def used_sources(part: Any) -> Iterator[tuple[str, str]]:
+def used_sources(part):
     if isinstance(part, dict):
         if "datasource" in part:
             yield part["datasource"]["uid"], part["datasource"]["type"]
@@ -43,7 +36,7 @@ def used_sources(part: Any) -> Iterator[tuple[str, str]]:
 
 
 @boards
-def test_every_data_source_is_provisioned(name: str):
+def test_every_data_source_is_provisioned(name):
     assert set(used_sources(dashboard(name))) <= set(sources().items())
 
 
@@ -55,7 +48,7 @@ def test_the_dashboards_have_their_own_uid_and_title():
 
 
 @boards
-def test_panels_have_their_own_id_and_place(name: str):
+def test_panels_have_their_own_id_and_place(name):
     panels = dashboard(name)["panels"]
     assert max(Counter(panel["id"] for panel in panels).values()) == 1
     assert all(panel["title"] for panel in panels)
@@ -70,7 +63,7 @@ def test_panels_have_their_own_id_and_place(name: str):
 
 
 @boards
-def test_queries_of_a_panel_have_their_own_letter(name: str):
+def test_queries_of_a_panel_have_their_own_letter(name):
     for panel in dashboard(name)["panels"]:
         letters = [each["refId"] for each in panel.get("targets", [])]
         assert len(letters) == len(set(letters))
@@ -78,9 +71,9 @@ def test_queries_of_a_panel_have_their_own_letter(name: str):
 
 
 @boards
-def test_every_variable_is_declared_before_it_is_used(name: str):
+def test_every_variable_is_declared_before_it_is_used(name):
     board = dashboard(name)
-    known: set[str] = set()
+    known = set()
     for variable in board["templating"]["list"]:
         assert uses(variable["definition"]) <= known
         assert variable["definition"] == variable["query"]["query"]
@@ -90,13 +83,13 @@ def test_every_variable_is_declared_before_it_is_used(name: str):
         assert panel.get("repeat") in {None, *known}
 
 
-def uses(text: str) -> set[str]:
+def uses(text):
     """The variables that a text names, without Grafana's own."""
     return {name for name in re.findall(r"\$\{?(\w+)", text) if not name.startswith("__")}
 
 
 @boards
-def test_every_metric_exists(name: str):
+def test_every_metric_exists(name):
     text = render(MONITORED, "")[0].decode()
     known = {*re.findall(r"^(\w+)", text, re.MULTILINE), "up", "ALERTS"}
     board = dashboard(name)
@@ -120,7 +113,7 @@ def test_the_values_of_a_chamber_have_all_units():
 
 
 @pytest.mark.parametrize("service", ["prometheus", "grafana"])
-def test_the_containers_are_pinned_and_see_files_that_exist(service: str):
+def test_the_containers_are_pinned_and_see_files_that_exist(service):
     compose = read(MONITORING / "compose.yaml")
     container = compose["services"][service]
     assert re.fullmatch(r"docker\.io/\w+/\w+:v?\d+\.\d+\.\d+", container["image"])

@@ -3,12 +3,9 @@
 The plugin runs gojq; jq reads the same language.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from yarl import URL
@@ -18,15 +15,12 @@ from support.dashboards import HISTORY, dashboard, filled, targets
 from support.history import stored_past
 from support.rollups import measured
 
-if TYPE_CHECKING:
-    from support.database import DatabaseServer
-
 JQ = shutil.which("gojq") or shutil.which("jq")
 T = 1_790_000_000
 pytestmark = pytest.mark.skipif(JQ is None, reason="gojq and jq are missing (Debian: gojq or jq)")
 
 
-async def rows(server: DatabaseServer, start: int, *points: dict[str, Any]) -> list[list[dict[str, Any]]]:
+async def rows(server, start, *points):
     """The rows of each query of the dashboard, from `start` to a minute after T."""
     async with stored_past(server) as stored:
         await stored.store(*points)
@@ -39,14 +33,14 @@ async def rows(server: DatabaseServer, start: int, *points: dict[str, Any]) -> l
             ]
 
 
-async def asked(session: Any, url: str) -> str:
+async def asked(session, url):
     async with session.get(URL(url, encoded=True)) as answer:
-        text: str = await answer.text()
+        text = await answer.text()
         assert answer.status == 200, text
         return text
 
 
-def made(query: dict[str, Any], answer: str) -> list[dict[str, Any]]:
+def made(query, answer):
     """The rows of an answer, with the columns of the query only."""
     assert (query["type"], query["parser"], JQ is not None) == ("json", "jq-backend", True)
     found = subprocess.check_output([JQ or "jq", query["root_selector"]], input=answer, text=True)
@@ -54,7 +48,7 @@ def made(query: dict[str, Any], answer: str) -> list[dict[str, Any]]:
     return [{text: row.get(name) for name, text in columns.items()} for row in json.loads(found)]
 
 
-async def test_buckets_set_points_and_events_become_rows(database_server: DatabaseServer):
+async def test_buckets_set_points_and_events_become_rows(database_server):
     values, set_points, events = await rows(
         database_server,
         T,
@@ -78,7 +72,7 @@ async def test_buckets_set_points_and_events_become_rows(database_server: Databa
     assert (event["time"], event["kind"], event["source"]) == ((T + 5) * 1000, "fault", "scd30")
 
 
-async def test_a_gap_begins_where_the_value_was_no_longer_known(database_server: DatabaseServer):
+async def test_a_gap_begins_where_the_value_was_no_longer_known(database_server):
     values, _, _ = await rows(
         database_server,
         T,
@@ -89,5 +83,5 @@ async def test_a_gap_begins_where_the_value_was_no_longer_known(database_server:
     assert [(row["time"] / 1000 - T, row["mean"]) for row in values] == [(0, 21), (20, None), (40, 22)]
 
 
-async def test_a_time_without_points_has_no_rows(database_server: DatabaseServer):
+async def test_a_time_without_points_has_no_rows(database_server):
     assert await rows(database_server, T) == [[], [], []]

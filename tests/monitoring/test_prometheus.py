@@ -1,7 +1,5 @@
 """The files for Prometheus, checked by promtool, and each query of the dashboards asked of a Prometheus."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import shutil
@@ -9,15 +7,14 @@ import subprocess
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
 import yaml
 from aiohttp import web
 
-from growd.status.metrics import render
 from growd.variables import VARIABLES
+from growd_home.metrics import render
 from support.dashboards import (
     DASHBOARDS,
     MONITORED,
@@ -32,10 +29,6 @@ from support.ports import held_port
 from support.status import SHELF
 from support.waiting import until_found
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
 needs = {
     program: pytest.mark.skipif(
         shutil.which(program) is None, reason=f"{program} is missing (Debian: prometheus)"
@@ -45,7 +38,7 @@ needs = {
 CHAMBER = "chamber-1"
 
 
-def promtool(*arguments: str, folder: Path = MONITORING) -> str:
+def promtool(*arguments, folder=MONITORING):
     done = subprocess.run(["promtool", *arguments], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -58,7 +51,7 @@ def test_promtool_accepts_the_configuration_and_the_rules():
 
 
 @needs["promtool"]
-def test_promtool_accepts_the_job_with_a_login_once_it_is_uncommented(tmp_path: Path):
+def test_promtool_accepts_the_job_with_a_login_once_it_is_uncommented(tmp_path):
     text = (MONITORING / "prometheus.yml").read_text()
     job = re.search(r"^#  - job_name: growd-login\n(#   .*\n)+", text, re.MULTILINE)
     assert job
@@ -105,10 +98,10 @@ def test_the_documentation_lists_every_alert():
 
 
 @asynccontextmanager
-async def chamber() -> AsyncIterator[str]:
+async def chamber():
     """The address of a server that answers with the metrics of a chamber."""
 
-    async def metrics(_: web.BaseRequest) -> web.StreamResponse:
+    async def metrics(_):
         body, kind = await asyncio.to_thread(render, MONITORED, "")
         return web.Response(body=body, headers={"Content-Type": kind})
 
@@ -123,7 +116,7 @@ async def chamber() -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-def configured(folder: Path, target: str) -> None:
+def configured(folder, target):
     """The files of docs/monitoring for this one chamber, asked each half second."""
     text = (MONITORING / "prometheus.yml").read_text()
     (folder / "prometheus.yml").write_text(re.sub(r"(_interval:) 15s", r"\1 500ms", text))
@@ -134,7 +127,7 @@ def configured(folder: Path, target: str) -> None:
 
 
 @asynccontextmanager
-async def prometheus(folder: Path, target: str) -> AsyncIterator[str]:
+async def prometheus(folder, target):
     """The address of a Prometheus that asks `target`."""
     configured(folder, target)
     with held_port() as port:
@@ -151,7 +144,7 @@ async def prometheus(folder: Path, target: str) -> AsyncIterator[str]:
             await process.wait()
 
 
-async def rows(session: aiohttp.ClientSession, address: str, query: str) -> list[Any]:
+async def rows(session, address, query):
     """The series of a query, empty until there are some."""
     try:
         async with session.get(f"{address}/query", params={"query": query}) as answer:
@@ -161,11 +154,10 @@ async def rows(session: aiohttp.ClientSession, address: str, query: str) -> list
     except aiohttp.ClientConnectionError:
         return []  # it does not listen yet
     assert found["status"] == "success", (query, found)
-    result: list[Any] = found["data"]["result"]
-    return result
+    return found["data"]["result"]
 
 
-def queries() -> dict[str, str]:
+def queries():
     """Each query of the dashboards by itself, with the values of its variables, and finer steps."""
     values = {"instance": CHAMBER, "environment": SHELF, "variable": VARIABLE, "group": ".*", "__range": "1h"}
     expressions = [each["expr"] for path in DASHBOARDS for each in targets(dashboard(path.stem), PROMETHEUS)]
@@ -174,7 +166,7 @@ def queries() -> dict[str, str]:
 
 @pytest.mark.long
 @needs["prometheus"]
-async def test_every_query_has_an_answer(tmp_path: Path):
+async def test_every_query_has_an_answer(tmp_path):
     assert len(queries()) > 30
     async with (
         chamber() as target,

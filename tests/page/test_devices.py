@@ -3,6 +3,7 @@
 import json
 import re
 
+import pytest
 from playwright.async_api import expect
 
 from support.browser import opened
@@ -73,13 +74,30 @@ async def test_the_calibration_of_the_lamp_survives_a_reload_and_can_be_aborted(
         await expect(card(page, "light")).to_contain_text("it was stopped by 127.0.0.1; nothing has changed")
 
 
-async def test_a_sensor_is_calibrated_when_growd_says_that_the_air_is_steady(growd, browser):
+ENGLISH = {
+    "gap": "must measure for 120 s without a gap",
+    "steady": "Steady at 433 ppm.",
+    "reference": "True CO₂ (ppm)",
+    "calibrate": "Calibrate",
+    "refusal": "scd30_1 must measure for 120 s",
+}
+GERMAN = {
+    "gap": "Der Sensor muss 2 min ohne Lücke messen",
+    "steady": "Gleichbleibend bei 433 ppm.",
+    "reference": "Wahres CO₂ (ppm)",
+    "calibrate": "Kalibrieren",
+    "refusal": "Der Sensor muss 2 min ohne Lücke messen",
+}
+
+
+@pytest.mark.parametrize(("locale", "words"), [("en-GB", ENGLISH), ("de-DE", GERMAN)])
+async def test_a_sensor_is_calibrated_when_growd_says_that_the_air_is_steady(growd, browser, locale, words):
     node = "**/node/environment_1/samplers/scd30_1"
-    async with opened(browser, view(growd, "devices")) as tab:
+    async with opened(browser, view(growd, "devices"), locale=locale) as tab:
         page = tab.page
         await card(page, "scd30_1").locator("summary").click()
-        calibrate = page.get_by_role("button", name="Calibrate")
-        await expect(card(page, "scd30_1")).to_contain_text("must measure for 120 s without a gap")
+        calibrate = page.get_by_role("button", name=words["calibrate"])
+        await expect(card(page, "scd30_1")).to_contain_text(words["gap"])
         await expect(calibrate).to_be_disabled()
 
         async def steady(route):
@@ -89,15 +107,15 @@ async def test_a_sensor_is_calibrated_when_growd_says_that_the_air_is_steady(gro
             await route.fulfill(response=answer, json=body)
 
         await page.route(node, steady)
-        await expect(page.get_by_text("Steady at 433 ppm.")).to_be_visible()
-        reference = page.get_by_label("True CO₂ (ppm)")
+        await expect(page.get_by_text(words["steady"])).to_be_visible()
+        reference = page.get_by_label(words["reference"])
         await expect(reference).to_have_value("420")
         await reference.fill("4,2,0")
         await expect(calibrate).to_be_disabled()
         await reference.fill("433")
         await calibrate.click()
-        await page.get_by_role("dialog").get_by_role("button", name="Calibrate").click()
-        refusal = page.locator(".notices").get_by_text("scd30_1 must measure for 120 s")
+        await page.get_by_role("dialog").get_by_role("button", name=words["calibrate"]).click()
+        refusal = page.locator(".notices").get_by_text(words["refusal"])
         await expect(refusal).to_be_visible()  # growd decides, not the page
         await page.unroute_all(behavior="ignoreErrors")
 

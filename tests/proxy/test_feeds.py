@@ -1,33 +1,27 @@
 """Feeds of changes when growd stops: they end with a whole answer."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
 from growd.proxy.gateway import Gateway
 from support.gateway_server import gateway_to
-from support.raw_http import Peer, RawUpstream, raw_client
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+from support.raw_http import RawUpstream, raw_client
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n%b\r\n"
 
 
-def chunk(data: bytes) -> bytes:
+def chunk(data):
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 @asynccontextmanager
-async def open_feed(target: bytes, begun: bytes, extra: bytes = b"") -> AsyncIterator[tuple[Gateway, Peer]]:
+async def open_feed(target, begun, extra=b""):
     """A gateway, and a client that asked for `target` and has got `begun`."""
 
-    async def feed(peer: Peer) -> None:
+    async def feed(peer):
         await peer.head()
         await peer.send(HEAD % extra + chunk(begun))
         await peer.gone()
@@ -41,14 +35,14 @@ async def open_feed(target: bytes, begun: bytes, extra: bytes = b"") -> AsyncIte
             yield gateway, client
 
 
-async def rest(client) -> bytes:
+async def rest(client):
     return b"".join([piece async for piece in client.chunks()])
 
 
 @pytest.mark.parametrize(
     ("since", "last_seq"), [("now", "now"), ("12", 12), ("12-g1AAAA", "12-g1AAAA"), ('"3-a"', "3-a")]
 )
-async def test_a_long_poll_ends_with_no_changes(since: str, last_seq: str | int):
+async def test_a_long_poll_ends_with_no_changes(since, last_seq):
     begun = b'{"results":[\n\n\n'  # with two heartbeats
     target = b"/db/_changes?feed=longpoll&since=" + since.encode()
     async with open_feed(target, begun) as (gateway, client):
@@ -58,7 +52,7 @@ async def test_a_long_poll_ends_with_no_changes(since: str, last_seq: str | int)
 
 
 @pytest.mark.parametrize("kind", [b"continuous", b"eventsource"])
-async def test_a_feed_of_lines_ends_after_a_line(kind: bytes):
+async def test_a_feed_of_lines_ends_after_a_line(kind):
     async with open_feed(b"/db/_changes?feed=" + kind, b'{"seq":1,"id":"a"}\n') as (gateway, client):
         gateway.end_feeds()
         assert await rest(client) == b""
@@ -72,7 +66,7 @@ async def test_a_feed_of_lines_ends_after_a_line(kind: bytes):
         (b"/db/_changes?feed=longpoll", b'{"results":[\n', b"Content-Encoding: gzip\r\n"),
     ],
 )
-async def test_what_can_not_be_made_whole_is_cut_off(target: bytes, begun: bytes, extra: bytes):
+async def test_what_can_not_be_made_whole_is_cut_off(target, begun, extra):
     async with open_feed(target, begun, extra) as (gateway, client):
         gateway.end_feeds()
         with pytest.raises(asyncio.IncompleteReadError):

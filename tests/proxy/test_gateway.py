@@ -1,7 +1,5 @@
 """The front door, byte for byte, in front of a server that records what it gets and answers as told."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -12,19 +10,17 @@ import pytest
 from growd.proxy.gateway import Gateway
 from growd.server.client_limits import Clients
 from support.gateway_server import gateway_before, gateway_to
-from support.raw_http import Peer, RawAnswer, RawUpstream, answering, raw_client, take_apart
+from support.raw_http import Peer, RawUpstream, answering, raw_client, take_apart
 from support.waiting import until
 
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
-async def exchange(
-    request: bytes, answer: bytes = EMPTY, *, prefix: str = "", clients: Clients | None = None
-) -> tuple[bytes, RawAnswer]:
+async def exchange(request, answer=EMPTY, *, prefix="", clients=None):
     """Send `request` through the gateway: the head that the upstream got, and the client's answer."""
     heads = []
 
-    async def script(peer: Peer) -> None:
+    async def script(peer):
         heads.append(await peer.head())
         await peer.send(answer)
         await peer.close()
@@ -39,7 +35,7 @@ async def exchange(
         return (heads[0] if heads else b""), received
 
 
-def get(target: bytes, *headers: bytes) -> bytes:
+def get(target, *headers):
     return b"\r\n".join((b"GET " + target + b" HTTP/1.1", b"Host: growd:5984", *headers, b"", b""))
 
 
@@ -220,7 +216,7 @@ class TestRequestHeaders:
     async def test_an_http_1_0_client_without_host_is_given_the_address_it_reached(self):
         heads = []
 
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             heads.append(await peer.head())
             await peer.send(EMPTY)
 
@@ -335,7 +331,7 @@ class TestAnswer:
     )
     @pytest.mark.parametrize("split", [1, 2, 5, 1000])
     async def test_a_body_arrives_however_it_is_framed_and_cut(self, framing, body, split):
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             message = b"HTTP/1.1 200 OK\r\n" + framing + body
             for start in range(0, len(message), split):
@@ -383,7 +379,7 @@ class TestAnswer:
 
     @pytest.mark.parametrize("path", [b"/db/doc?a", b"", b"/"])
     async def test_a_location_inside_is_told_as_seen_from_outside(self, path):
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             location = upstream.url.encode() + path
             await peer.send(
@@ -408,7 +404,7 @@ class TestAnswer:
 class TestUpload:
     @pytest.mark.parametrize("pieces", [[b"abcdef"], [b"abc", b"def"], [b"a", b"", b"bcdef"]])
     async def test_a_body_with_its_length(self, pieces):
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             assert b"\r\nContent-Length: 6\r\n" in await peer.head()
             assert await peer.exactly(6) == b"abcdef"
             await peer.send(EMPTY)
@@ -425,7 +421,7 @@ class TestUpload:
         received = []
         begun = asyncio.Event()
 
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             received.append(await peer.until(b"abc\r\n"))
             begun.set()
             received.append(await peer.until(b"0\r\n\r\n"))
@@ -444,13 +440,10 @@ class TestUpload:
 
     @pytest.mark.parametrize(
         ("framing", "body"),
-        [
-            (b"Content-Length: 6", b"abcdef"),
-            (b"Transfer-Encoding: chunked", b"6\r\nabcdef\r\n0\r\n\r\n"),
-        ],
+        [(b"Content-Length: 6", b"abcdef"), (b"Transfer-Encoding: chunked", b"6\r\nabcdef\r\n0\r\n\r\n")],
     )
     async def test_a_body_that_came_with_its_head(self, framing, body):
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             for _ in range(2):
                 head = await peer.head()
                 if b"\r\nContent-Length: 6\r\n" in head:
@@ -466,7 +459,7 @@ class TestUpload:
             assert len(upstream.peers) == 1
 
     async def test_growd_itself_answers_expect_100_continue(self):
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             assert b"Expect" not in await peer.head()
             assert await peer.exactly(3) == b"abc"
             await peer.send(EMPTY)
@@ -482,7 +475,7 @@ class TestUpload:
             assert answer.values(b"Connection") == []
 
     async def test_an_early_answer_reaches_a_client_that_still_sends(self):
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.until(b"abc")
             await peer.send(b"HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno")
             await peer.close()
@@ -498,7 +491,7 @@ class TestUpload:
         begun = asyncio.Event()
         rest = []
 
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             await peer.until(b"abc\r\n")
             begun.set()
@@ -551,7 +544,7 @@ class TestConnections:
         ],
     )
     async def test_only_a_read_that_met_a_closed_one_is_repeated(self, request_, status, connections):
-        async def closes_on_the_second_request(peer: Peer) -> None:
+        async def closes_on_the_second_request(peer):
             await peer.head()
             await peer.send(EMPTY)
             await peer.head()
@@ -567,7 +560,7 @@ class TestConnections:
     async def test_a_cookie_of_one_client_does_not_reach_the_next_request(self):
         heads = []
 
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             for _ in range(2):
                 heads.append(await peer.head())
                 await peer.send(
@@ -659,7 +652,7 @@ class TestDatabaseDown:
         ],
     )
     async def test_an_answer_that_breaks_off_does_not_look_whole(self, start):
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             await peer.send(start)
             await peer.close()
@@ -670,7 +663,7 @@ class TestDatabaseDown:
                 assert (await client.answer()).status == 502
 
     async def test_an_http_1_0_client_sees_a_reset_when_an_answer_breaks_off(self):
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             await peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
             await peer.close()

@@ -1,7 +1,5 @@
 """The front door before the real database: through it or beside it, the answers are the same."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 
@@ -9,16 +7,7 @@ import pytest
 
 from support.gateway_doors import HOST, Step, ask, port_of, request_bytes, steady, transcript
 from support.gateway_server import gateway_to
-from support.gateway_steps import (
-    ATTACHMENTS,
-    CREATE,
-    DB,
-    DELETE,
-    DOCUMENTS,
-    READING,
-    SERVER,
-    SLASHED_NAME,
-)
+from support.gateway_steps import ATTACHMENTS, CREATE, DB, DELETE, DOCUMENTS, READING, SERVER, SLASHED_NAME
 from support.raw_http import raw_client
 
 
@@ -167,7 +156,7 @@ class TestLarge:
         assert hashlib.sha256(answer.body).digest() == hashlib.sha256(body).digest()
 
 
-async def line_of(chunks) -> bytes:
+async def line_of(chunks):
     """The next chunk that is no heartbeat."""
     while not (chunk := (await anext(chunks)).strip()):
         pass

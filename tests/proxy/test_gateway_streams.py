@@ -1,25 +1,14 @@
 """The front door as a pipe: nothing held back, nothing held in memory, nothing left when one end goes."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
 
 import pytest
 
 from support.exporting import front_door
 from support.gateway_server import gateway_before, gateway_to
 from support.raw_http import Peer, RawUpstream, raw_client
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from aiohttp import web
-
-    from growd.proxy.gateway import Gateway
-    from growd.server.client_request import ClientRequest
 
 GET = b"GET /db/_changes?feed=continuous HTTP/1.1\r\nHost: h\r\n\r\n"
 PUT = b"PUT /db/doc/attachment HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n"
@@ -30,7 +19,7 @@ BOUND = 16 << 20  # bytes: the kernel's buffers on both connections, and 256 KiB
 SPIN = 300  # turns of the event loop without a byte moving: it has come to rest
 
 
-async def at_rest(count: Callable[[], int]) -> int:
+async def at_rest(count):
     """`count` once it has stopped growing."""
     last, turns = -1, 0
     while turns < SPIN:
@@ -40,7 +29,7 @@ async def at_rest(count: Callable[[], int]) -> int:
     return last
 
 
-async def pour(peer: Peer, sent: list[int]) -> None:
+async def pour(peer, sent):
     while True:
         peer.writer.write(BLOCK)
         sent[0] += len(BLOCK)
@@ -52,7 +41,7 @@ class TestFeeds:
     async def test_each_piece_passes_at_once(self, line):
         seen = asyncio.Queue()
 
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             await peer.send(CHUNKED)
             assert await seen.get() == "head"
@@ -72,7 +61,7 @@ class TestFeeds:
     async def test_to_an_http_1_0_client_too(self):
         seen = asyncio.Event()
 
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             await peer.send(CHUNKED + b"5\r\nline\n\r\n")
             await seen.wait()
@@ -86,7 +75,7 @@ class TestFeeds:
             assert await client.reader.read() == b"last\n"
 
     async def test_an_http_1_0_client_sees_that_it_is_not_whole_as_growd_leaves(self):
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             await peer.send(CHUNKED + b"5\r\nline\n\r\n")
             await peer.gone()
@@ -102,7 +91,7 @@ class TestFeeds:
     async def test_an_upload_passes_at_once(self):
         seen = asyncio.Event()
 
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             assert await peer.exactly(3) == b"abc"
             seen.set()
@@ -124,7 +113,7 @@ class TestClientGoesAway:
     async def test_while_it_waits_for_more(self, request_, begun, leave):
         asked = asyncio.Event()
 
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             await peer.send(begun)
             asked.set()
@@ -141,7 +130,7 @@ class TestClientGoesAway:
     async def test_while_the_database_pours(self):
         sent = [0]
 
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             await peer.send(ENDLESS)
             with pytest.raises(ConnectionError):
@@ -158,7 +147,7 @@ class TestClientGoesAway:
         caplog.set_level(logging.INFO)
         asked = asyncio.Event()
 
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             asked.set()
             await peer.send(ENDLESS + BLOCK)
@@ -180,10 +169,10 @@ class TestClientGoesAway:
 class ClosingDoor:
     """A connection is closing before the answer comes, and not closed: the client does not read."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway):
         self.gateway = gateway
 
-    async def handle(self, request: ClientRequest) -> web.StreamResponse:
+    async def handle(self, request):
         assert request.transport is not None
         request.transport.write(bytes(BOUND))
         request.transport.close()
@@ -194,7 +183,7 @@ class TestMemory:
     async def test_a_client_that_does_not_read_stops_the_database(self):
         sent = [0]
 
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             await peer.send(ENDLESS)
             await pour(peer, sent)
@@ -211,7 +200,7 @@ class TestMemory:
     async def test_a_database_that_does_not_read_stops_the_client(self):
         sent = [0]
 
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             peer.writer.transport.pause_reading()
             await asyncio.Event().wait()
@@ -225,7 +214,7 @@ class TestMemory:
             client.reset()
 
     async def test_a_client_that_never_reads_is_let_go(self):
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             await peer.send(ENDLESS)
             with pytest.raises(ConnectionError):
@@ -237,7 +226,7 @@ class TestMemory:
             await upstream.finished()
 
     async def test_a_database_that_never_reads_is_told_of(self):
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             peer.writer.transport.pause_reading()
             await asyncio.Event().wait()

@@ -1,7 +1,5 @@
 """How the address of the database is read."""
 
-from __future__ import annotations
-
 import pytest
 
 from growd.proxy.headers import origin_of

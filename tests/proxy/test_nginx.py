@@ -1,7 +1,5 @@
 """The nginx configuration in couchdb/ does what growd's own front door does, with a real nginx."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 
@@ -10,7 +8,7 @@ import pytest
 from support.gateway_doors import HOST, Step, ask, port_of, transcript
 from support.gateway_nginx import nginx_binary, nginx_to
 from support.gateway_steps import CREATE, DB, DELETE
-from support.raw_http import Peer, RawUpstream, answering, raw_client, take_apart
+from support.raw_http import RawUpstream, answering, raw_client, take_apart
 
 pytestmark = pytest.mark.skipif(
     nginx_binary() is None, reason="nginx is not installed (Debian package nginx)"
@@ -78,7 +76,7 @@ class TestBytes:
     async def test_the_reserved_segment_goes_to_growd(self, path, tmp_path):
         heads = []
 
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             heads.append(await peer.head())
             await peer.send(EMPTY)
             await peer.gone()
@@ -101,7 +99,7 @@ class TestBytes:
     async def exchange(folder, request):
         heads = []
 
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             heads.append(await peer.head())
             await peer.send(EMPTY)
             await peer.gone()
@@ -120,7 +118,7 @@ class TestStreams:
     async def test_an_upload_passes_at_once(self, tmp_path):
         seen = asyncio.Event()
 
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             assert await peer.until(b"abc\r\n") == b"3\r\nabc\r\n"
             seen.set()
@@ -142,23 +140,20 @@ class TestStreams:
     async def test_a_client_that_goes_away_ends_the_request(self, begun, tmp_path):
         asked = asyncio.Event()
 
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             await peer.send(begun)
             asked.set()
             await peer.gone()
 
-        async with (
-            RawUpstream(script) as database,
-            nginx_to(tmp_path, database=database.port) as port,
-        ):
+        async with RawUpstream(script) as database, nginx_to(tmp_path, database=database.port) as port:
             async with raw_client(port) as client:
                 await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
                 await asked.wait()
             await database.finished()
 
     async def test_an_answer_that_breaks_off_does_not_look_whole(self, tmp_path):
-        async def script(peer: Peer) -> None:
+        async def script(peer):
             await peer.head()
             await peer.send(CHUNKED + b"3\r\nabc\r\n")
             await peer.close()
@@ -176,10 +171,7 @@ class TestStreams:
 class TestDown:
     @pytest.mark.parametrize("path", [b"/db", b"/_svc/api/0.0.1/topic"])
     async def test_it_is_told_in_couchdbs_form(self, path, tmp_path):
-        async with (
-            nginx_to(tmp_path) as port,
-            raw_client(port) as client,
-        ):
+        async with nginx_to(tmp_path) as port, raw_client(port) as client:
             await client.send(b"GET " + path + b" HTTP/1.1\r\nHost: h\r\n\r\n")
             answer = await client.answer()
         assert answer.status == 502

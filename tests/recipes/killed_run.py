@@ -120,7 +120,7 @@ def new_runner(bus, local, outbox, recipe):
     return RecipeRunner(
         bus,
         "e",
-        library=Library(fetch, None, UTC),
+        library=Library(fetch, None),
         journal=RunJournal(local, outbox, PointMaker(local.device), "e"),
         zone=UTC,
         period_s=PERIOD_S,

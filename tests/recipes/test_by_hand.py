@@ -1,5 +1,6 @@
 """Set points by hand: over restarts, and as overrides of a recipe."""
 
+import asyncio
 import logging
 
 import pytest
@@ -127,6 +128,27 @@ async def test_a_repeated_set_point_is_not_saved_again(chamber):
             await chamber.post(TEMPERATURE, 21.5)
             await chamber.clock.advance(1)
         assert chamber.set_points_by_hand.saves == 1
+
+
+async def test_no_client_is_answered_before_its_set_point_is_saved(chamber):
+    store, may_save = chamber.set_points_by_hand, asyncio.Event()
+    save = store.save
+
+    async def save_later(set_points):
+        await may_save.wait()
+        await save(set_points)
+
+    store.save = save_later
+    async with chamber.on(), asyncio.TaskGroup() as clients:
+        topic = chamber.bus.topics.get(f"e/desired/{TEMPERATURE}")
+        asked = [
+            clients.create_task(topic.answer(chamber.client.publish_arguments(topic.name, [value]), "anna"))
+            for value in (21.5, 21.5, 23, 24, 24)
+        ]
+        await chamber.clock.settle()
+        assert not any(each.done() for each in asked)
+        may_save.set()
+    assert store.saves == 1
 
 
 async def test_on_a_full_disk_a_set_point_applies_and_the_answer_warns(chamber):

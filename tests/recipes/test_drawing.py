@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.recipes.drawing import (
+from growd.recipes.changes import next_change
+from growd.recipes.interpreter import interpret
+from growd.recipes.plan import Shape
+from growd.recipes.position import time_of_day
+from growd_analysis.recipes.drawing import (
     COMING_S,
     MAX_COMING,
     MAX_DRAWN,
     MAX_WRITTEN,
     coming_changes,
-    next_change,
     plan_of,
 )
-from growd.recipes.interpreter import interpret
-from growd.recipes.plan import Shape
-from growd.recipes.position import time_of_day
 from support.recipe_strategies import FLEXFORMAT, PHASED, SIMPLE
 
 BERLIN = ZoneInfo("Europe/Berlin")

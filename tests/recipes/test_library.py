@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from growd.recipes.library import MAX_CALLS
+from growd_analysis.recipes.desk import MAX_CALLS
 from support.recipes import BEGAN, DAY, LIGHT, TEMPERATURE
 
 BAD = {"format": "simple", "operations": [[-1, TEMPERATURE, 20], [0, "nothing", 1]]}

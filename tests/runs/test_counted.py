@@ -1,13 +1,11 @@
 """Outputs of a run: what their counters say goes before what their commands say."""
 
-from __future__ import annotations
-
 import pytest
 
-from growd.runs.account import RunAccount
-from growd.runs.counted import with_counted
-from growd.runs.figures import Rating
 from growd.store.exporting.source import ExportedPoint
+from growd_analysis.figures.account import RunAccount
+from growd_analysis.figures.counted import with_counted
+from growd_analysis.figures.figures import Rating
 from support.run_points import HOLDS_S, MIDNIGHT, UTC, VALVE
 
 ACID = "nutrient_ph_down"

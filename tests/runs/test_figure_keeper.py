@@ -1,30 +1,21 @@
 """The figures of a run reach its document after the end, through outages and restarts."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd.runs.figure_keeper import AGAIN_S, FigureKeeper
 from growd.store.errors import CouchUnavailableError, StoreError
 from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
 from growd.store.points import PointMaker
 from growd.store.run_documents import FIGURES_KEY, SETTLED_S, RunDocuments
 from growd.store.work import RETRIES
+from growd_analysis.figures.keeper import AGAIN_S, FigureKeeper
 from support.clock import ManualClock
 from support.outbox import opened
 from support.running import running
 from support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from support.history import StoredPast
 
 T = 1_790_000_000.0
 BEGUN = {
@@ -40,18 +31,18 @@ ENDED = BEGUN | {"ended": T + 60, "end_reason": "stopped"}
 class Rig:
     """A journal, the writer of its documents, and the keeper of their figures."""
 
-    def __init__(self, stored: StoredPast, folder: Path) -> None:
+    def __init__(self, stored, folder):
         self.couch, self.names, self.folder = stored.couch, stored.names, folder
         self.clock = ManualClock(T + 60)
-        self.made: list[str] = []
-        self.figures: dict[str, Any] = {"days": [1]}
-        self.error: Exception | None = None
+        self.made = []
+        self.figures = {"days": [1]}
+        self.error = None
         self.is_delivered = True
-        self.asked: list[float] = []
+        self.asked = []
         self.is_away = False
 
     @asynccontextmanager
-    async def on(self) -> AsyncIterator[RunJournal]:
+    async def on(self):
         local = self.local = await LocalStore.open(self.folder / "growd.sqlite3")
         keeper = FigureKeeper(
             local,
@@ -62,13 +53,9 @@ class Rig:
             is_delivered=self.delivered,
         )
         documents = RunDocuments(
-            local,
-            self.couch,
-            self.clock,
-            database=self.names.runs,
-            prepare=self.prepare,
-            written=keeper.work.wake,
+            local, self.couch, self.clock, database=self.names.runs, prepare=self.prepare
         )
+        documents.written = keeper.work.wake
         async with opened(local, self.clock) as outbox:
             journal = RunJournal(
                 local, outbox, PointMaker(local.device), "environment_1", documents.work.wake
@@ -77,34 +64,34 @@ class Rig:
                 yield journal
         await local.close()
 
-    async def prepare(self) -> None:
+    async def prepare(self):
         if self.is_away:
             raise CouchUnavailableError("away")
 
-    async def make(self, document: dict[str, Any]) -> dict[str, Any]:
+    async def make(self, document):
         self.made.append(document["end_reason"])
         if self.error is not None:
             raise self.error
         return self.figures
 
-    async def delivered(self, time: float) -> bool:
+    async def delivered(self, time):
         self.asked.append(time)
         return self.is_delivered
 
-    async def stored(self) -> dict[str, Any]:
+    async def stored(self):
         return await self.couch.get(self.names.runs, BEGUN["_id"]) or {}
 
-    async def due(self) -> float | None:
+    async def due(self):
         """When the figures are made next; None if they are not."""
         row = await self.local.state(FIGURES_KEY + BEGUN["_id"])
         return None if row is None else row["due"]
 
-    async def until_due(self, time: float | None) -> None:
+    async def until_due(self, time):
         async with asyncio.timeout(PATIENCE_S):
             while await self.due() != time:  # noqa: ASYNC110  the file has no event
                 await asyncio.sleep(0)
 
-    async def end(self, journal: RunJournal) -> None:
+    async def end(self, journal):
         await journal.commit(None, "recipe_end", "lettuce", T + 60, ENDED)
         await self.clock.until(lambda: self.clock._sleepers)
 

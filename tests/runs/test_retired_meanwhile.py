@@ -1,13 +1,11 @@
 """Points of a run that are deleted while it is read: no answer, rather than one that lacks them."""
 
-from __future__ import annotations
-
 import aiohttp
 import pytest
 
-from growd.runs.run_figures import RunPoints, run_figures
-from growd.runs.run_points import PointsRetiredError, retired_until
 from growd.store.exporting.source import SourceReader
+from growd_analysis.figures.run_figures import RunPoints, run_figures
+from growd_analysis.figures.run_points import PointsRetiredError, retired_until
 from support.history import ENVIRONMENT
 from support.rollups import measured
 from support.run_points import CO2, HOLDS_S, MIDNIGHT, UTC
@@ -48,9 +46,7 @@ async def test_figures_are_not_made_of_what_is_left(retired):
     async with aiohttp.ClientSession() as session:
         reader = BeforeRetirement(session, retired.source)
         for expected in (0.0, MIDNIGHT + DAY):
-            points = RunPoints(
-                reader, retired.source, lambda _: HOLDS_S, await retired_until(reader, retired.source)
-            )
+            points = RunPoints(reader, lambda _: HOLDS_S, await retired_until(reader))
             assert points.raw_from == expected
             if not expected:
                 with pytest.raises(PointsRetiredError, match="try again"):

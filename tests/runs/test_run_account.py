@@ -1,11 +1,9 @@
 """Figures of runs against cases that were computed by hand."""
 
-from __future__ import annotations
-
 import pytest
 
-from growd.runs.figures import Gap, Rating
 from growd.variables import VARIABLES
+from growd_analysis.figures.figures import Gap, Rating
 from support.run_points import (
     CO2,
     LIGHT,

@@ -1,19 +1,17 @@
 """Runs are listed, and found by their ids and the short form of them."""
 
-from __future__ import annotations
-
 import jsonschema_rs
 import pytest
 
 from growd.bus.errors import InvalidValueError, UnknownNameError
-from growd.runs.archive import short_id
+from growd.store.run_documents import short_id
 from support.history import ENVIRONMENT
 
 T = 1_790_000_000.0
 RECIPE = {"format": "simple", "operations": [[0, "air_carbon_dioxide", 500]]}
 
 
-def run(number: int, digits: str, **members) -> dict:
+def run(number, digits, **members):
     return {
         "_id": f"0123456789ab:{1_790_000_000_000 + number:013d}-{digits}",
         "environment": ENVIRONMENT,

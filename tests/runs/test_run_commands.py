@@ -1,7 +1,5 @@
 """`growd run list` and `show`, with a daemon and a database."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,13 +1,11 @@
 """A run is described with its notes, photos, measurements by hand and events."""
 
-from __future__ import annotations
-
 import base64
 
 import jsonschema_rs
 import pytest
 
-from growd.runs.archive import AFTER_DAYS
+from growd_analysis.runs.archive import AFTER_DAYS
 from support.history import ENVIRONMENT
 from support.rollups import measured
 

@@ -1,7 +1,5 @@
 """A run is exported into one file, with all that belongs to it."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import errno
@@ -14,8 +12,8 @@ import pytest
 from pyarrow import parquet
 
 from growd.store.errors import PartFileError
-from growd.store.exporting.csv_format import iso_time
 from growd.store.exporting.source import MissingError
+from growd_analysis.points.csv_format import iso_time
 from growd_analysis.runs.run_zip import RunZip
 from support.history import ENVIRONMENT
 from support.rollups import measured
@@ -95,7 +93,7 @@ async def exported(stored, archive, with_run, tmp_path):
     return found
 
 
-def at(row: dict[str, str]) -> float:
+def at(row):
     return datetime.fromisoformat(row["time"]).timestamp()
 
 
@@ -312,7 +310,7 @@ def test_a_full_disk_is_one_sentence(tmp_path, said):
     with said.raises(PartFileError):
         RunZip(tmp_path.__class__("/dev/full/run.zip"), "run")
 
-    def full() -> None:
+    def full():
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with (

@@ -1,17 +1,15 @@
 """The figures of a run from a real database: from points, and from rollups where points were retired."""
 
-from __future__ import annotations
-
 import random
 from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
 
-from growd.runs.figures import Rating
-from growd.runs.run_figures import RunPoints, run_figures
 from growd.store.exporting.source import SourceReader
 from growd.store.rollups.document import Rollup, RollupSeries, rollup_id, span_of
+from growd_analysis.figures.figures import Rating
+from growd_analysis.figures.run_figures import RunPoints, run_figures
 from support.history import ENVIRONMENT
 from support.rollups import measured
 from support.run_points import CO2, HOLDS_S, LIGHT, MIDNIGHT, UTC, VALVE, WARMTH
@@ -22,7 +20,7 @@ RUN = {"environment": ENVIRONMENT, "started": MIDNIGHT, "ended": MIDNIGHT + 7_20
 @asynccontextmanager
 async def reading(stored, **options):
     async with aiohttp.ClientSession() as session:
-        yield RunPoints(SourceReader(session, stored.source), stored.source, lambda _: HOLDS_S, **options)
+        yield RunPoints(SourceReader(session, stored.source), lambda _: HOLDS_S, **options)
 
 
 async def figures(stored, run=RUN, now=MIDNIGHT + 90_000, **options):

@@ -1,21 +1,17 @@
 """A run from its start to its export, and the export replayed: the simulator measures what was recorded."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from bisect import bisect_right
 from contextlib import asynccontextmanager
-from datetime import UTC
-from typing import TYPE_CHECKING
 
 import pytest
 
 from growd.bus.messages import Quality
 from growd.config import Config, FilterOptions, Light, Sensor, Simulator, Store
+from growd.recipes.circumstances import circumstances
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
-from growd.runs.circumstances import circumstances
 from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
 from growd.store.points import PointMaker
@@ -28,14 +24,6 @@ from support.rig import rigged
 from support.running import in_tasks
 from support.runs import export_run
 from support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from growd.runs.archive import RunArchive
-    from support.history import StoredPast
-    from support.rig import Rig
 
 pytestmark = pytest.mark.long
 
@@ -62,7 +50,7 @@ RECIPE = {
 }
 
 
-def config(replay: str = "") -> Config:
+def config(replay=""):
     return Config(
         sensor=SENSORS,
         light=Light(enabled=True),
@@ -78,16 +66,16 @@ def quiet_loop():
 
 
 @asynccontextmanager
-async def growd(rig: Rig, stored: StoredPast, folder: Path) -> AsyncIterator[Shipper]:
+async def growd(rig, stored, folder):
     """The store and the recipes beside a chamber."""
     names, clock = stored.names, rig.clock
     local = await LocalStore.open(folder / "growd.sqlite3")
     maker = PointMaker(local.device)
 
-    async def prepare() -> None:
+    async def prepare():
         """The databases are there."""
 
-    async def fetch(_: str) -> dict:
+    async def fetch(_):
         return dict(RECIPE)
 
     documents = RunDocuments(local, stored.couch, clock, database=names.runs, prepare=prepare)
@@ -96,7 +84,7 @@ async def growd(rig: Rig, stored: StoredPast, folder: Path) -> AsyncIterator[Shi
         runner = RecipeRunner(
             rig.bus,
             ENVIRONMENT,
-            library=Library(fetch, None, UTC),
+            library=Library(fetch, None),
             journal=RunJournal(local, outbox, maker, ENVIRONMENT, documents.work.wake),
             about=lambda: circumstances(config(), rig.bus, ENVIRONMENT),
         )
@@ -109,7 +97,7 @@ async def growd(rig: Rig, stored: StoredPast, folder: Path) -> AsyncIterator[Shi
     await local.close()
 
 
-async def ran(stored: StoredPast, folder: Path) -> str:
+async def ran(stored, folder):
     """Run the recipe and stop it; the id of the run."""
     async with rigged(config()) as rig, growd(rig, stored, folder):
         service = rig.bus.services.get(f"{ENVIRONMENT}/start_recipe")
@@ -125,15 +113,15 @@ async def ran(stored: StoredPast, folder: Path) -> str:
                     return str(found[0]["_id"])
 
 
-async def replayed(path: Path, length_s: float) -> dict[str, list[tuple[float, float]]]:
+async def replayed(path, length_s):
     """What the simulator measures with the file of a run: seconds since the first recorded value, value."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    found = {}
     async with rigged(config(str(path))) as rig:
         start = rig.clock.monotonic()
         topics = {f"{ENVIRONMENT}/measured/{variable}": variable for variable in TOLERANCE}
         node = rig.bus.node("reader")
 
-        async def listen() -> None:
+        async def listen():
             with node.subscribe(*topics, depth=1_000) as messages:
                 async for message in messages:
                     if message.quality is Quality.OK and message.value is not None:
@@ -147,9 +135,7 @@ async def replayed(path: Path, length_s: float) -> dict[str, list[tuple[float, f
     return found
 
 
-async def test_a_run_is_recorded_exported_and_replayed(
-    stored: StoredPast, archive: RunArchive, tmp_path: Path
-) -> None:
+async def test_a_run_is_recorded_exported_and_replayed(stored, archive, tmp_path):
     run_id = await ran(stored, tmp_path)
     run = await export_run(archive, stored.source, run_id, tmp_path / "run.zip")
     record = run.json("run.json")
@@ -179,7 +165,7 @@ async def test_a_run_is_recorded_exported_and_replayed(
             )
 
 
-def held(series: list[tuple[float, float]], time: float) -> float | None:
+def held(series, time):
     """The last value at a time."""
     index = bisect_right(series, time, key=lambda row: row[0]) - 1
     return series[index][1] if index >= 0 else None

@@ -1,7 +1,5 @@
 """Reports and comparisons of runs: what they show, and that they hold nothing active or from elsewhere."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re
@@ -13,9 +11,9 @@ import pytest
 from msgspec import to_builtins
 
 from growd.bus.errors import InvalidValueError
-from growd.runs.figures import Rating
-from growd.runs.run_figures import FigurePoints, RunPoints
 from growd.store.exporting.source import SourceReader
+from growd_analysis.figures.figures import Rating
+from growd_analysis.figures.run_figures import FigurePoints, RunPoints
 from growd_analysis.reports.elements import POLICY, STYLE
 from growd_analysis.reports.language import Language
 from growd_analysis.reports.reading import ReadPhoto, notes_of
@@ -73,7 +71,7 @@ OTHER = BASIL | {
 class Page(HTMLParser):
     """The parts of a page; fails if its elements do not nest."""
 
-    def __init__(self, page: bytes) -> None:
+    def __init__(self, page):
         super().__init__()
         self.tags, self.attributes, self.text, self._open = [], [], [], []
         self.feed(page.decode())
@@ -155,7 +153,7 @@ async def reports(stored, archive, tmp_path):
         return PICTURE if name == "photo-1.png" and most else ReadPhoto("image/png", 9_000_000, None)
 
     async with aiohttp.ClientSession() as session:
-        points = RunPoints(SourceReader(session, stored.source), stored.source, lambda _: HOLDS_S)
+        points = RunPoints(SourceReader(session, stored.source), lambda _: HOLDS_S)
 
         async def where(_):
             return FigurePoints(points, {VALVE: Rating(flow_l_min=2.0)}, {})

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from growd.runtime.clock import RealClock
-from growd.runtime.simulated_clock import SimulatedClock
+from growd_simulation.simulated_clock import SimulatedClock
 
 SEVENTEEN_DIGITS = 1795879237.6751914
 

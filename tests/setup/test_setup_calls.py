@@ -19,7 +19,7 @@ from growd.server.errors import ApiError
 from growd_cli.run import RESTART
 from growd_machine.setup.changes import DeviceChange, changed, why_not
 from growd_machine.setup.part import SetupCalls
-from growd_machine.setup.trial import output_tried
+from growd_machine.setup.trying import output_tried
 from support.ports import held_port
 from support.program import started
 from support.rig import rigged

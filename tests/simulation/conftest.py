@@ -1,20 +1,11 @@
 """A small chamber and a recipe of half an hour, to be tried."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
 from growd_cli.main import main
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from click.testing import Result
 
 CHAMBER = """
 [simulator]
@@ -76,17 +67,17 @@ RECIPE = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     (tmp_path / "chamber.toml").write_text(CHAMBER)
     (tmp_path / "short.json").write_text(json.dumps(RECIPE))
     return tmp_path
 
 
 @pytest.fixture
-def tried(folder: Path) -> Callable[..., Result]:
+def tried(folder):
     """Runs `growd simulate` with the chamber of the folder."""
 
-    def run(*arguments: object, recipe: str = str(folder / "short.json")) -> Result:
+    def run(*arguments, recipe=str(folder / "short.json")):
         config = ("--config", str(folder / "chamber.toml"))
         return CliRunner().invoke(main, ["simulate", recipe, *config, *map(str, arguments)])
 

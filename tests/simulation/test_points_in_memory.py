@@ -1,20 +1,18 @@
 """Points in memory, read as those of a database."""
 
-from __future__ import annotations
-
 import io
 from contextlib import nullcontext
 
 import msgspec
 import pytest
 
-from growd.store.exporting.csv_format import CsvFormat
 from growd.store.exporting.source import Series, Span, exported_point
 from growd.store.history.history import History, HistoryQuery
 from growd.store.points import PointMaker
+from growd_analysis.points.csv_format import CsvFormat
 from growd_analysis.points.export import COLUMNS, Export, ExportQuery
 from growd_analysis.points.part_file import StreamFile
-from growd_analysis.simulation.points import SOURCE, MemoryReader, PointsInMemory
+from growd_simulation.recipes.points import SOURCE, MemoryReader, PointsInMemory
 
 ENVIRONMENT = "environment_1"
 CO2, WARMTH = "air_carbon_dioxide", "air_temperature"
@@ -113,7 +111,7 @@ async def test_each_series_has_its_newest_point(reader):
 async def test_the_export_has_the_lines_of_the_same_documents(reader):
     stream = io.BytesIO()
     query = ExportQuery("by_variable", COLUMNS, with_marks=True)
-    await Export(reader, SOURCE, query).to_csv(StreamFile(stream), lambda _: None)
+    await Export(reader, query).to_csv(StreamFile(stream), lambda _: None)
     rows = [msgspec.Raw(msgspec.json.encode({"key": [], "value": each.document()})) for each in POINTS]
     csv = CsvFormat(COLUMNS)
     assert sorted(stream.getvalue().splitlines()) == sorted(

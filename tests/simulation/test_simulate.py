@@ -1,7 +1,5 @@
 """`growd simulate`: what it prints and writes, and that it is repeatable."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import json
@@ -14,8 +12,8 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from growd_analysis.simulation import simulated_run
-from growd_analysis.simulation.summary import Summary
+from growd_simulation.recipes import simulated_run
+from growd_simulation.recipes.summary import Summary
 from support.program import GROWD
 from support.waiting import PATIENCE_S
 
@@ -162,6 +160,7 @@ async def test_ctrl_c_ends_a_run_with_the_summary_so_far(folder):
         ("scd30@2d", "KIND"),
         ("broken:scd30@2d", "absent"),
         ("absent:scd41@2d", "scd30"),
+        ("absent:mhz19@2d", "no mhz19; there is"),
         ("absent:scd30@later", "2d6h"),
         ("absent:scd30@1h+0s", "for"),
         ("drift:scd30@1h", "amount"),
@@ -197,10 +196,7 @@ def test_recipes_that_ship_are_found_by_name(tried):
 
 @pytest.mark.parametrize(
     ("content", "place"),
-    [
-        ("[", "JSON"),
-        ('{"format": "simple", "operations": [[-1, "warmth", 2]]}', "/operations/0/0"),
-    ],
+    [("[", "JSON"), ('{"format": "simple", "operations": [[-1, "warmth", 2]]}', "/operations/0/0")],
 )
 def test_a_recipe_that_cannot_run_is_refused(tried, folder, content, place):
     (folder / "wrong.json").write_text(content)

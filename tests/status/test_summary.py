@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from growd.api.monitoring import MonitoringPages
+from growd.api.monitoring import add_monitoring
 from growd.status.model import ComponentStatus, DeviceStatus, InterlockStatus, Problem, RecipeStatus, Status
 from growd.status.notices import notices_of
 from growd.status.status_node import StatusNode
@@ -103,7 +103,7 @@ def test_lost_points_are_a_failure_for_a_day_and_stay_in_the_table(ago, fails):
 async def rigged():
     async with serving() as daemon:
         status = StatusNode(daemon.bus, [])
-        MonitoringPages(status).open(daemon.api, daemon.server)
+        add_monitoring(daemon.api, daemon.server, status)
         yield daemon, status
 
 

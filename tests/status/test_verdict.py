@@ -48,7 +48,7 @@ ABSENT = replace(
         OpenAlert(
             *("a1", "devices", "critical", "failed", "2026-11-22 07:00:05+01:00", None),
             kind="device_failed",
-            subject="e/diagnostics/scd30",
+            about=("device", "e/scd30"),
         )
     ],
 )

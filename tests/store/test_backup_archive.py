@@ -5,18 +5,15 @@ import io
 import os
 import subprocess
 
-import msgspec
 import pytest
 
 from growd.store.errors import PartFileError
 from growd_analysis.points.part_file import PartFile
 from growd_machine.backup.archive import (
     FORMAT,
-    HEAD,
     ArchiveWriter,
     BackupError,
     DamagedBackupError,
-    Head,
     Manifest,
     packed,
     reading,
@@ -35,7 +32,6 @@ def place(number):
 
 
 def write_first(writer):
-    writer.add(HEAD, msgspec.json.encode(Head(FORMAT, "0.1.0", 1.5)), place(1))
     writer.add(CHUNK, packed(LINES), place(2), len(LINES))
 
 
@@ -62,7 +58,7 @@ def path(tmp_path):
 def test_a_backup_is_read_back(path):
     with reading(path) as archive:
         manifest = archive.checked()
-        assert archive.names() == [HEAD, CHUNK, PHOTO_NAME, "state/001/empty", "manifest.json"]
+        assert archive.names() == [CHUNK, PHOTO_NAME, "state/001/empty", "manifest.json"]
         assert [*archive.lines(CHUNK)] == LINES
         assert (archive.size(PHOTO_NAME), archive.read(PHOTO_NAME)) == (len(PHOTO), PHOTO)
     assert manifest.documents("databases/recipes") == 2
@@ -86,21 +82,6 @@ def test_a_part_is_continued_behind_its_last_mark(path, tmp_path):
     with PartFile(other, QUERY, is_private=True) as file:
         assert file.mark.place == place(2)
         writer = ArchiveWriter(file)
-        write_second(writer)
-        finish(writer)
-    assert other.read_bytes() == path.read_bytes()
-
-
-def test_a_part_with_its_head_only_is_continued(path, tmp_path):
-    other = tmp_path / "other.growd"
-    with PartFile(other, QUERY) as file:
-        file.begin()
-        ArchiveWriter(file).add(HEAD, msgspec.json.encode(Head(FORMAT, "0.1.0", 1.5)), place(1))
-        file.save()
-    with PartFile(other, QUERY) as file:
-        writer = ArchiveWriter(file)
-        assert [*writer.names] == [HEAD]
-        writer.add(CHUNK, packed(LINES), place(2), len(LINES))
         write_second(writer)
         finish(writer)
     assert other.read_bytes() == path.read_bytes()
@@ -132,7 +113,7 @@ def test_any_changed_byte_is_found(path, seed):
             manifest = archive.checked()
         except BackupError:
             return
-        assert len(manifest.members) == 4  # only in the padding, or in what tar says of owner and time
+        assert len(manifest.members) == 3  # only in the padding, or in what tar says of owner and time
         assert archive.read(PHOTO_NAME) == PHOTO
         assert [*archive.lines(CHUNK)] == LINES
 
@@ -151,9 +132,7 @@ def test_a_cut_file_is_refused(path, keep, words):
 def test_a_newer_format_is_refused(tmp_path):
     path = tmp_path / "newer"
     with PartFile(path, QUERY) as file:
-        writer = ArchiveWriter(file)
-        writer.add(HEAD, msgspec.json.encode(Head(FORMAT + 1, "9.0", 1.5)), place(1))
-        finish(writer)
+        ArchiveWriter(file).finish(Manifest(FORMAT + 1, "9.0", 1.5, 2.5, "device", members=[]), place(1))
     with (
         reading(path) as archive,
         pytest.raises(BackupError, match=r"growd 9\.0 in format 2.*install a newer one"),

@@ -9,8 +9,8 @@ import pytest
 
 from growd.store.couch import Couch
 from growd.store.errors import CouchAnswerTooLargeError
-from growd_machine.backup import documents as reading
-from growd_machine.backup.documents import DocumentReader
+from growd_machine.backup import making as reading
+from growd_machine.backup.making import DocumentReader
 
 PHOTO = b"\x89PNG\r\n" + bytes(range(256)) * 40
 

@@ -14,7 +14,6 @@ from growd_machine.backup.files import RestoredFiles
 from support.chambers import growd, places
 
 RECIPES = "databases/recipes/000001.jsonl.gz"
-HEAD = ("growd-backup.json", b'{"format":1,"growd":"0.1.0","began":1.5}')
 WITHOUT = ("configuration/files.json", b'{"configuration":null,"removed":[],"files":[]}')
 FOLDER = ("state/001.complete", b"")
 
@@ -109,7 +108,7 @@ def test_a_backup_without_configuration_needs_one_that_exists(tmp_path, home, sa
 
 async def test_restore_names_other_files_before_it_writes(database_server, tmp_path):
     target = tmp_path / "cron.d/x"
-    path = forge(tmp_path / "f", HEAD, FOLDER, ("configuration/001-x", b"PEM"), recorded(file_at(target)))
+    path = forge(tmp_path / "f", FOLDER, ("configuration/001-x", b"PEM"), recorded(file_at(target)))
     async with places(database_server, tmp_path / "new") as new:
         command = ("restore", str(path), "--data", str(new.data), *new.settings())
         refused = await growd(*command)
@@ -120,21 +119,21 @@ async def test_restore_names_other_files_before_it_writes(database_server, tmp_p
 
 
 def test_a_link_is_damage(tmp_path):
-    path = forge(tmp_path / "f", HEAD, ("state/001/l", b""), links=["state/001/l"])
+    path = forge(tmp_path / "f", ("state/001/l", b""), links=["state/001/l"])
     with reading(path) as archive, pytest.raises(DamagedBackupError, match=r"state/001/l is not a file"):
         archive.checked()
 
 
 def test_very_much_in_a_small_member_is_damage(tmp_path):
-    path = forge(tmp_path / "f", HEAD, (RECIPES, gzip.compress(bytes(140 << 20), 1)))
+    path = forge(tmp_path / "f", (RECIPES, gzip.compress(bytes(140 << 20), 1)))
     with reading(path) as archive, pytest.raises(DamagedBackupError, match="more than 128 MB"):
         archive.checked()
 
 
 async def test_odd_times_and_names_are_shown_or_refused(tmp_path):
-    never = await growd("backup", "--verify", str(forge(tmp_path / "a", HEAD, began=1e300)))
+    never = await growd("backup", "--verify", str(forge(tmp_path / "a", began=1e300)))
     assert (never.exit_code, "manifest.json can't be read" in never.output) == (1, True)
-    shown = await growd("backup", "--verify", str(forge(tmp_path / "b", HEAD, device="\x1b[31m")))
+    shown = await growd("backup", "--verify", str(forge(tmp_path / "b", device="\x1b[31m")))
     assert (shown.exit_code, "\x1b" in shown.output) == (0, False)
 
 
@@ -151,7 +150,7 @@ async def test_odd_times_and_names_are_shown_or_refused(tmp_path):
     ],
 )
 async def test_an_odd_line_is_damage(database_server, tmp_path, line):
-    path = forge(tmp_path / "f", HEAD, FOLDER, (RECIPES, gzip.compress(line + b"\n")), WITHOUT)
+    path = forge(tmp_path / "f", FOLDER, (RECIPES, gzip.compress(line + b"\n")), WITHOUT)
     async with places(database_server, tmp_path / "new") as new:
         done = await growd("restore", str(path), "--data", str(new.data), *new.settings())
     assert (done.exit_code, f"{RECIPES} has a line that is" in done.output) == (1, True), done.output

@@ -1,8 +1,10 @@
 """The node `database` shows version, address and reachability of a real server."""
 
 import asyncio
+import contextlib
 from contextlib import asynccontextmanager
 
+import aiohttp
 import pytest
 from aiohttp import web
 
@@ -11,6 +13,9 @@ from growd.runtime.clock import RealClock
 from growd.store import database_node
 from growd.store.database import Database
 from growd.store.database_node import DatabaseNode
+from growd.store.errors import CouchUnavailableError
+from support.program import started
+from support.tls_door import CA_FILE, server_context
 
 
 @asynccontextmanager
@@ -26,12 +31,12 @@ async def told(node):
 
 
 @asynccontextmanager
-async def answering(handler):
+async def answering(handler, tls=None):
     runner = web.ServerRunner(web.Server(handler))
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
     try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
 
@@ -68,6 +73,26 @@ async def test_a_server_that_requires_a_login_is_reachable(tmp_path):
     assert seen == [None]  # CouchDB would count a wrong password
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("is_trusted", [True, False])
+async def test_the_certificates_of_the_machine_verify_a_couchdb_behind_tls(tmp_path, is_trusted):
+    """A daemon that needs none of them does not read them."""
+
+    async def refuse(_):
+        return web.json_response({"error": "unauthorized"}, status=401)
+
+    trusted = {"SSL_CERT_FILE": str(CA_FILE)} if is_trusted else {}
+    async with (
+        answering(refuse, server_context()) as url,
+        started(tmp_path, "--set", f"couchdb.url={url}", environment=trusted) as program,
+        aiohttp.ClientSession() as session,
+        session.get(f"{program.api}/node/database") as answer,
+    ):
+        found = (await answer.json())["database"]
+    assert found["reachable"] is is_trusted
+    assert is_trusted or "its certificate is invalid" in found["reason"]
+
+
 async def test_index_builds_are_shown_once_the_login_has_worked(tmp_path):
     task = {"type": "indexer", "database": "environmental_data_point", "design_document": "_design/svc"}
     tasks = [task | {"changes_done": 1, "total_changes": 4}]
@@ -90,6 +115,33 @@ async def test_an_unreachable_server_is_shown_with_the_reason(tmp_path, own_port
     assert answer["reachable"] is False
     assert "Connection refused" in answer["reason"]
     assert "version" not in answer
+
+
+async def test_only_the_first_answer_after_a_silence_is_an_arrival(tmp_path):
+    is_silent, arrivals = False, 0
+
+    async def answer(request):
+        if is_silent and request.transport is not None:
+            request.transport.abort()
+        return web.json_response({"error": "not_found"}, status=404)
+
+    def arrive():
+        nonlocal arrivals
+        arrivals += 1
+
+    async def asked(database):
+        with contextlib.suppress(CouchUnavailableError):
+            await database.couch.exists("points")
+        return arrivals
+
+    async with answering(answer) as url, node_of(tmp_path, url) as node:
+        database = node._database
+        database.when_up(arrive)
+        assert [await asked(database) for _ in range(2)] == [0, 0]
+        is_silent = True
+        assert [await asked(database) for _ in range(2)] == [0, 0]
+        is_silent = False
+        assert [await asked(database) for _ in range(2)] == [1, 1]
 
 
 async def test_a_silent_server_delays_status_by_a_bounded_time(tmp_path, monkeypatch):

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 from yarl import URL
 
-from growd.api.answer_schemas import ANSWERS
 from growd.bus.errors import BusyError, InvalidValueError, UnknownNameError
 from growd.store.database_node import IndexBuild
 from growd.store.errors import CouchUnavailableError
@@ -18,6 +17,7 @@ from growd.store.history import events
 from growd.store.history import history as module
 from growd.store.history.grid import Grid
 from growd.store.history.history import HistoryQuery, HistoryTimeoutError
+from growd_web.answer_schemas import ANSWERS
 from support.history import stored_past
 from support.ports import held_port
 from support.rollups import measured
@@ -319,10 +319,10 @@ async def test_an_absent_database(database_server, said):
 
     async with stored_past(database_server) as past:
         with held_port() as port:
-            past.history._source = lambda: PointSource(URL(f"http://127.0.0.1:{port}"), "a", "b", "svc")
+            past.history.source = lambda: PointSource(URL(f"http://127.0.0.1:{port}"), "a", "b", "svc")
             with said.raises(ExportBrokenError):
                 await past.ask(T, T + 60)
-        past.history._source = no_source
+        past.history.source = no_source
         with pytest.raises(CouchUnavailableError):
             await past.ask(T, T + 60)
 
@@ -349,7 +349,7 @@ async def test_a_request_that_takes_too_long_says_why(database_server, said, bui
         StandIn(serve) as hanging,
         stored_past(database_server, limit_s=0.05, building=building) as past,
     ):
-        past.history._source = lambda: PointSource(URL(hanging.url), "points", "events", "svc")
+        past.history.source = lambda: PointSource(URL(hanging.url), "points", "events", "svc")
         with said.raises(HistoryTimeoutError):
             await past.ask(T, T + 60)
 

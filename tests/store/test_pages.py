@@ -1,8 +1,6 @@
 """A view read page by page: every row once and in order, for any sizes and keys."""
 
 import json
-from contextlib import aclosing
-from itertools import groupby
 from urllib.parse import parse_qs
 
 import msgspec
@@ -12,9 +10,7 @@ from hypothesis import strategies as st
 
 from growd.store.errors import PageError
 from growd.store.exporting import pages
-from growd.store.exporting.csv_format import Row
-from growd.store.exporting.csv_list import parse_csv_list
-from growd.store.exporting.pages import NewestRows, RowPosition, ViewPages, ViewRange, slices
+from growd.store.exporting.pages import RowPosition, ViewPages, ViewRange, slices
 
 
 def row(key, docid, **fields):
@@ -159,26 +155,6 @@ def test_half_a_surrogate_pair_is_read():
     assert "startkey_docid=c" in way.query()
 
 
-# --- The newest of each key
-
-
-@given(keys=KEYS, selection=SELECTIONS)
-@pytest.mark.parametrize("size", [1, 3, 50])
-def test_the_greatest_id_of_each_key_is_taken(size, keys, selection):
-    descending, skip, limit = selection.descending, selection.skip, selection.limit
-    rows = sorted(((key, number) for number, key in enumerate(keys)), reverse=descending)
-    expected = [max(group) for _, group in groupby(rows, key=lambda row: row[0])][skip:][:limit]
-    newest = NewestRows(descending=descending, skip=skip, limit=limit)
-    found = []
-    for start in range(0, len(rows), size):
-        if newest.done:
-            break
-        part = rows[start : start + size]
-        found += newest.take([Row(msgspec.Raw(b"%d" % key), (key, number)) for key, number in part])
-    found += newest.end()
-    assert [row.value for row in found] == expected
-
-
 def test_a_page_is_split_into_slices():
     assert [len(part) for part in slices([msgspec.Raw(b"1")] * 250)] == [100, 100, 50]
 
@@ -195,18 +171,3 @@ def test_a_row_deleted_meanwhile_does_not_exceed_the_limit():
         found += way.take(page(rows, way.query(), descending=False))
     assert way.done
     assert len(found) == 200
-
-
-async def test_a_list_reads_no_page_behind_its_limit_of_keys():
-    rows = [row(number, "d") for number in range(5000)]
-    queries = []
-
-    async def fetch(query, _most):
-        queries.append(query)
-        return page(rows, query, descending=False)
-
-    table = parse_csv_list("by_variable", "group_level=4&limit=2&cols=%5B%22_id%22%5D")
-    assert table is not None
-    async with aclosing(table.pieces(fetch)) as pieces:
-        assert b"".join([piece async for piece in pieces]) == b"_id\r\nd\r\nd\r\n"
-    assert len(queries) <= 2  # the second is read ahead

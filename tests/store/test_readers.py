@@ -9,7 +9,6 @@ import pytest
 from faulty_server import FaultyServer, never, status
 from yarl import URL
 
-from growd.proxy.csv_export import Exports
 from growd.proxy.gateway import FlushBeforeRead
 from growd.runtime.pauses import Pauses
 from growd.store import shipper as module
@@ -73,6 +72,14 @@ async def test_points_wait_for_a_batch_while_no_client_reads(rig):
     await rig.clock.advance(1)  # ten minutes after the first of them
     await rig.until_shipped()
     assert rig.stored() == [0, 1, 2]
+
+
+async def test_points_until_a_time_are_sent_for_who_needs_them(rig):
+    await rig.measure(1)
+    assert await rig.shipper.has_sent(0.5)
+    assert not await rig.shipper.has_sent(1)
+    await rig.until_shipped()
+    assert await rig.shipper.has_sent(1)
 
 
 async def test_a_reader_starts_once_older_points_are_delivered(rig):
@@ -176,10 +183,7 @@ async def panel_on(rig, server):
     async with (
         client_of(server.url, server.auth) as direct,
         gateway_to(
-            server.url,
-            behind=lambda gateway: FlushBeforeRead(
-                Exports(gateway, [names.points], "svc"), [names.points], rig.shipper.reading
-            ),
+            server.url, behind=lambda gateway: FlushBeforeRead(gateway, [names.points], rig.shipper.reading)
         ) as port,
         client_of(f"http://127.0.0.1:{port}/{names.points}", server.auth) as panel,
     ):

@@ -9,10 +9,13 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from faulty_server import FaultyServer, answer_lost, half_an_answer, half_the_rows, never, status, status_if
 
+from growd.bus import Bus
 from growd.runtime.liveness import SHIPPING_S, Liveness
 from growd.runtime.pauses import Pauses
 from growd.store import point_tables
 from growd.store.couch import Couch
+from growd.store.database import Database
+from growd.store.database_node import DatabaseNode
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, DiskFullError
 from growd.store.points import PointMaker
 from growd.store.shipper import Shipper
@@ -358,6 +361,26 @@ async def test_a_long_pause_ends_when_the_database_is_up(rig):
         await rig.clock.settle()
         shipper.retry_now()
         await rig.until_shipped(shipper)
+    assert rig.written() == [0, 1, 2]
+
+
+async def test_a_database_that_answers_again_ends_the_pause_and_the_old_reason(rig, tmp_path):
+    """Whoever asks it first: here the status."""
+    await add_durably(rig.outbox, points(range(3)))
+    await rig.server.stop()
+    async with Database(files=tmp_path, data=tmp_path, design_name="svc", url=rig.server.url) as database:
+        node = DatabaseNode(Bus(rig.clock), database)
+        rig.couch = database.couch
+        shipper = rig.shipper(pauses=Pauses(3600))
+        database.when_up(shipper.retry_now)
+        async with in_tasks(shipper):
+            await rig.clock.until(lambda: shipper.fault.failures)
+            await rig.clock.settle()
+            assert "Connection refused" in str(shipper.fault)
+            await rig.server.start()
+            await node.look()
+            assert (str(shipper.fault), shipper.fault.failures) == ("", 1)
+            await rig.until_shipped(shipper)
     assert rig.written() == [0, 1, 2]
 
 

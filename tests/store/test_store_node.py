@@ -68,21 +68,15 @@ async def test_rejected_points_are_listed_and_retried(tmp_path):
         async with in_tasks(rig.shipper):
             await rig.until(lambda: rig.outbox.undelivered == 0)
             assert (await rig.told())["rejected"] == 1
-            assert (
-                "1 point refused by the database: see `growd db rejected`" in (await rig.asked("status"))[1]
-            )
-            exit_status, printed = await rig.asked("db", "rejected")
-            assert exit_status == 0
-            assert printed.splitlines()[0].startswith(f"{points[7].id}  ")
-            assert printed.splitlines()[0].endswith(
-                "environment_1/air_humidity = 7: forbidden: no such variable"
-            )
-            assert printed.splitlines()[1] == "1 rejected point"
-            _, printed = await rig.asked("db", "rejected", "--json")
-            (one,) = json.loads(printed)
-            assert one["point"] == points[7].document()
+            assert "1 point refused by the database: see" in (await rig.asked("status"))[1]
+            _, printed = await rig.asked("service", "call", "store/rejected", "--json")
+            answer = json.loads(printed)
+            assert answer["message"] == "1 rejected point"
+            (one,) = answer["results"]
+            assert (one["point"], one["reason"]) == (points[7].document(), "forbidden: no such variable")
             rig.server.refuse = {}
-            assert await rig.asked("db", "rejected", "--retry") == (0, "1 point sent again\n")
+            exit_status, printed = await rig.asked("service", "call", "store/retry_rejected")
+            assert (exit_status, "message: 1 point sent again" in printed) == (0, True)
             await rig.until(lambda: rig.outbox.undelivered == 0)
             assert (await rig.told())["rejected"] == 0
             assert rig.server.stored.keys() == {point.id for point in points}
@@ -168,13 +162,7 @@ async def test_the_services_report_an_unreadable_file(tmp_path):
             file.execute("DROP TABLE rejected")
 
         await rig.outbox._local.write(drop)
-        for arguments in (("db", "rejected"), ("db", "rejected", "--retry")):
-            exit_status, printed = await rig.asked(*arguments)
+        for service in ("store/rejected", "store/retry_rejected"):
+            exit_status, printed = await rig.asked("service", "call", service)
             assert exit_status == 1
             assert "no such table: rejected" in printed
-
-
-def test_a_missing_daemon_is_one_sentence(own_port):
-    exit_status, printed = said("db", "rejected", "--url", f"http://127.0.0.1:{own_port}")
-    assert (exit_status, printed.count("\n")) == (3, 1)
-    assert "is growd running?" in printed

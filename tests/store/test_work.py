@@ -77,6 +77,16 @@ async def test_a_failure_is_tried_again_after_pauses_that_grow_and_end_with_the_
         assert not steps.fault.failures
 
 
+@pytest.mark.parametrize(("status", "left"), [(None, ""), (503, "no answer")])
+async def test_when_the_database_answers_again_only_the_lack_of_an_answer_is_forgotten(status, left):
+    steps = Steps(ManualClock())
+    steps.error = CouchUnavailableError("no answer", status)
+    async with running(steps.clock, steps.work):
+        steps.work.retry_now()
+        assert (str(steps.fault), steps.fault.failures) == (left, 1)
+        assert await steps.after(1) == [0.0]
+
+
 async def test_it_begins_again_after_an_error_of_another_kind():
     steps = Steps(ManualClock())
     steps.error = KeyError("a bug")

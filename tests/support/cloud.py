@@ -13,12 +13,12 @@ from aiohttp import web
 from yarl import URL
 
 from growd.runtime.clock import RealClock
-from growd.server.served_page import ServedPage
 from growd.store.couch import Couch  # noqa: TC001  a field
 from growd.store.points import PointMaker
 from growd_cloud.accounts import Accounts
 from growd_cloud.months import CloudNames
 from growd_cloud.serving import CloudServer, connected, receiving
+from growd_web.served_page import ServedPage
 from support.checkout import ROOT
 from support.couch_client import COUCHDB_ADDRESS, client_of
 from support.database import named_server

@@ -23,8 +23,9 @@ from growd.bus.params import Parameters
 from growd.bus.services import SUCCESS
 from growd.config import Http
 from growd.runtime.clock import RealClock
-from growd_analysis.reports.calls import ReportCalls
+from growd_analysis.runs.calls import RunCalls
 from growd_home.rosbridge_part import add_rosbridge
+from growd_web.api_document import ApiDocument
 from support.couch_client import Answer
 from support.waiting import PATIENCE_S
 
@@ -203,18 +204,11 @@ async def serving(
     if journal is not None:
         await journal.load()
     api = Api(
-        bus,
-        bus.node("http"),
-        "/_svc",
-        limits,
-        clients=clients,
-        clock=clock,
-        history=history,
-        runs=runs,
-        journal=journal,
+        bus, bus.node("http"), "/_svc", limits, clients=clients, clock=clock, history=history, journal=journal
     )
-    if reports is not None:
-        api.offer(ReportCalls(partial(asyncio.sleep, 0, reports)).operations)
+    api.offer(ApiDocument(api).operations)
+    if runs is not None and history is not None:
+        api.offer(RunCalls(runs, history, partial(asyncio.sleep, 0, reports)).operations)
     add_rosbridge(api)
     server = FrontDoor(api, database, guard=OriginGuard(policy or Http(hosts=NAMES)))
     await server.open("127.0.0.1", port, certificate=certificate)

@@ -7,6 +7,7 @@ import json
 import random
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,10 +16,10 @@ from growd.api.front_door import FrontDoor
 from growd.api.operations import Api
 from growd.bus import Bus
 from growd.bus.params import Parameters
-from growd.config import Http
-from growd.proxy.csv_export import Exports
+from growd.config import Config, Http
 from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
+from growd_analysis.points.part import opened
 from support.daemon import NAMES, MemoryStore
 
 POINTS = "points"  # the name of the database if the test plays it
@@ -44,7 +45,10 @@ EXTRAS = [{"b": [1.0, -0.0, "x\u2028\n"], "10": 1e21, "2": {}}, [], {}, [None]]
 
 
 class Noting(Gateway):
-    """A gateway that records which requests and pages it passed to the database."""
+    """A gateway that records which requests and pages it passed to the database.
+
+    `answered` is set when an answer was sent completely, or cut.
+    """
 
     def __init__(self, upstream, stall_limit):
         super().__init__(lambda: upstream, stall_limit=stall_limit)
@@ -53,26 +57,18 @@ class Noting(Gateway):
         self.answered = asyncio.Event()
 
     async def handle(self, request, instead=None):
+        try:
+            return await super().handle(request, instead)
+        finally:
+            self.answered.set()
+
+    async def _hand_on(self, request, instead):
         self.handed_on.append(request.raw_path)
-        return await super().handle(request, instead)
+        return await super()._hand_on(request, instead)
 
     async def ask(self, request, target, **how):
         self.pages.append(target)
         return await super().ask(request, target, **how)
-
-
-class NotingExports(Exports):
-    """Reports when an answer was sent completely, or cut."""
-
-    def __init__(self, gateway, database, building):
-        super().__init__(gateway, [database], "svc", building)
-        self._noting = gateway
-
-    async def handle(self, request):
-        try:
-            return await super().handle(request)
-        finally:
-            self._noting.answered.set()
 
 
 @dataclass(frozen=True)
@@ -91,13 +87,15 @@ async def front_door(upstream, database=POINTS, *, stall_limit=300, building=Non
     bus = Bus(RealClock(), Parameters(store=MemoryStore()))
     gateway = Noting(upstream, stall_limit)
     guard = OriginGuard(policy or Http(hosts=NAMES))
-    server = FrontDoor(
-        Api(bus, bus.node("http"), "/_svc"), NotingExports(gateway, database, building), guard=guard
-    )
+    names = SimpleNamespace(points=database, events="events")
+    stored = SimpleNamespace(is_embedded=building is None, index_build=building, names=names)
+    around = SimpleNamespace(gateway=gateway, database=stored, present=Config)
+    server = FrontDoor(Api(bus, bus.node("http"), "/_svc"), gateway, guard=guard)
     await server.open("127.0.0.1", 0)
     assert server.address is not None
     try:
-        yield Door(server.address[1], gateway)
+        async with opened(around):
+            yield Door(server.address[1], gateway)
     finally:
         await server.close()
         await gateway.close()

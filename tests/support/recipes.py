@@ -12,6 +12,7 @@ from growd.control.topics import declare_environment
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
 from growd.runtime.liveness import Liveness
+from growd_analysis.recipes.desk import RecipeDesk
 from support.clock import ManualClock
 from support.running import running
 
@@ -125,7 +126,7 @@ class Chamber:
         self.client = self.bus.node("http")
         declare_environment(self.bus, "e", [])
         self.clock.boot = secrets.token_hex(8) if self.is_new_boot else self.clock.boot
-        self.library = Library(self.fetch, self.reach, self.zone)
+        self.library = Library(self.fetch, self.reach)
         self.runner = RecipeRunner(
             self.bus,
             "e",
@@ -137,6 +138,14 @@ class Chamber:
             why_held=lambda: self.held,
             catches_up=self.catches_up,
             period_s=self.period_s,
+        )
+        RecipeDesk(
+            self.bus.node("recipe_plans"),
+            "e",
+            self.library,
+            clock=self.clock,
+            zone=self.zone,
+            running=lambda: self.runner.active,
         )
         return self.runner
 

@@ -9,13 +9,15 @@ from importlib import import_module
 from growd.bus import Bus
 from growd.control.hold import OutputHold
 from growd.device_kinds import SENSOR_KINDS
+from growd.parts import Experiments
 from growd.runtime.liveness import Liveness
-from growd.runtime.simulated_clock import SimulatedClock, moving, on_one_core
 from growd.runtime.supervisor import Supervisor
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics
-from growd.wiring.pumps import simulated_cylinders
-from growd.wiring.simulator import run_broker, simulated_hardware
+from growd_commissioning.part import experiments_of
+from growd_simulation.machine import run_broker
+from growd_simulation.simulated_clock import SimulatedClock, moving, on_one_core
+from growd_simulation.simulated_hardware import simulated_hardware
 from support.memory import ShortMemory
 
 for _kind in SENSOR_KINDS.values():
@@ -23,6 +25,13 @@ for _kind in SENSOR_KINDS.values():
         import_module(_kind.slow_import)
 
 START = 1_700_000_000.0
+
+
+def commissioning():
+    """The experiments of the part, as growd offers them."""
+    experiments = Experiments()
+    experiments.offer("commissioning", experiments_of)
+    return experiments
 
 
 class HeldClock(SimulatedClock):
@@ -66,7 +75,7 @@ class Rig:
             report=self.complaints.append,
             records=records,
             hold=self.hold,
-            cylinders=simulated_cylinders(config, self.machine),
+            experiments=commissioning(),
         )
 
     def last(self, topic):

@@ -2,8 +2,8 @@
 
 from zoneinfo import ZoneInfo
 
-from growd.runs.account import RunAccount
 from growd.store.exporting.source import ExportedPoint
+from growd_analysis.figures.account import RunAccount
 
 UTC = ZoneInfo("UTC")
 MIDNIGHT = 1_790_035_200.0  # 2026-09-22 00:00 UTC

@@ -70,7 +70,7 @@ async def export_run(archive, source, run_id, path, *, kind="csv", now=2e9, read
     short = described["short_id"]
     async with aiohttp.ClientSession() as session, in_thread(_written(path, f"run-{short}")) as file:
         reader = reader_type(session, source)
-        export = RunExport(reader, source, described, kind, path.parent, lambda _: None)
+        export = RunExport(reader, described, kind, path.parent, lambda _: None)
         counts = await export.write(file)
     found = await asyncio.to_thread(ExportedRun.read, path)
     found.counts = counts

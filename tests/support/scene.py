@@ -14,7 +14,7 @@ from growd.config import Config, InterlockOptions, Light, Output, Sensor, Store,
 from growd.device_kinds import SENSOR_KINDS
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
-from growd.wiring.simulated_truth import TRUTHS
+from growd_simulation.truths import TRUTHS
 from support.rig import rigged
 
 if TYPE_CHECKING:

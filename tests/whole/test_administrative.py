@@ -1,7 +1,7 @@
 """Which services need an administrator."""
 
 from growd.config import Config, Light, Output, Sensor
-from growd.wiring.fault_services import FaultServices, fault_places
+from growd_simulation.fault_services import FaultServices, fault_places
 from support.rig import rigged
 
 SENSORS = (

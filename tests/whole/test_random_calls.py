@@ -26,6 +26,7 @@ from growd.config.profiles import profile_path
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
 from growd.variables import ACIDITY, CONDUCTIVITY, VARIABLES, WATER_LEVEL
+from growd_analysis.recipes.desk import RecipeDesk
 from growd_home.commands import Commands
 from growd_home.layout import TopicNames
 from growd_hwsim.tank import Tank
@@ -210,14 +211,12 @@ class Life:
 
     def recipes_and_mqtt(self, _chambers):
         chamber = self.rig.chambers.by_environment[ENVIRONMENT].chamber
+        library = Library(self.fetch, chamber.reach_of_recipes())
         runner = RecipeRunner(
-            self.bus,
-            ENVIRONMENT,
-            library=Library(self.fetch, chamber.reach_of_recipes(), UTC),
-            journal=self.journal,
-            set_points=self.by_hand,
-            zone=UTC,
+            self.bus, ENVIRONMENT, library=library, journal=self.journal, set_points=self.by_hand, zone=UTC
         )
+        node, clock = self.bus.node("recipe_plans"), self.bus.clock
+        RecipeDesk(node, ENVIRONMENT, library, clock=clock, zone=UTC, running=lambda: runner.active)
         self.client = self.bus.node("http")
         self.commands = Commands(
             self.bus,

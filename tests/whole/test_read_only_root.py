@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from growd.host.data_folder import memory_below
+from growd_machine.data_folder import memory_below
 from support.lasting_pins import LastingPins
 from support.mount_namespace import on_read_only_root
 from support.program import home_on, started

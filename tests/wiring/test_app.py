@@ -1,7 +1,5 @@
 """The composition root: a whole daemon in this process, and its shutdown with failing hardware."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import dataclasses
@@ -11,7 +9,6 @@ import logging
 import os
 import signal
 import socket
-from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import msgspec
@@ -19,15 +16,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from growd.config import (
-    ChannelOptions,
-    ConfigError,
-    InterlockOptions,
-    Light,
-    Output,
-    Sensor,
-    load,
-)
+from growd.config import ChannelOptions, ConfigError, InterlockOptions, Light, Output, Sensor, load
 from growd.config.alerts import Notify
 from growd.config.checks import RESERVED
 from growd.config.profiles import profile_path
@@ -36,21 +25,12 @@ from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
 from growd.store.point_log import LOG_BYTES, LOG_NAME, PointLog
-from growd.wiring.app import App, Running
-from growd.wiring.fault_services import MOST_FAULTS
+from growd.wiring.app import App
 from growd_cli.main import main
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import SimulatedHardware
+from growd_simulation.fault_services import MOST_FAULTS
 from support.program import PATIENCE_S, failed, heeding_hangups, home_on
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
-    from growd.store.outbox import Outbox
-    from growd.store.points import DataPoint
-    from support.database import DatabaseServer
-    from support.sentences import Said
 
 SETTINGS = (
     "http.port=0",
@@ -62,7 +42,7 @@ ARGUMENTS = [argument for setting in SETTINGS for argument in ("--set", setting)
 
 
 @pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch):
+def patient(monkeypatch):
     """No device hangs that is only late, as on a machine that is busy."""
     for limit in (
         "chamber.DEVICE_TIMEOUT_S",
@@ -80,22 +60,22 @@ def heeded_signals():
 
 
 @pytest.fixture
-def machines(monkeypatch: pytest.MonkeyPatch) -> list[SimulatedHardware]:
+def machines(monkeypatch):
     """The simulated machines that are opened."""
-    opened: list[SimulatedHardware] = []
+    opened = []
 
-    def open_one(*arguments: Any, **options: Any) -> SimulatedHardware:
+    def open_one(*arguments, **options):
         opened.append(SimulatedHardware(*arguments, **options))
         return opened[-1]
 
-    monkeypatch.setattr("growd.wiring.simulator.SimulatedHardware", open_one)
+    monkeypatch.setattr("growd_simulation.simulated_hardware.SimulatedHardware", open_one)
     return opened
 
 
 @contextlib.asynccontextmanager
-async def serving(app: App) -> AsyncIterator[aiohttp.ClientSession]:
+async def serving(app):
     """A client of the API while the daemon runs."""
-    ready: asyncio.Queue[Running] = asyncio.Queue()
+    ready = asyncio.Queue()
     runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
     base = f"{(await asyncio.wait_for(ready.get(), PATIENCE_S)).address}/_svc/api/0.0.1/"
     try:
@@ -106,7 +86,7 @@ async def serving(app: App) -> AsyncIterator[aiohttp.ClientSession]:
         await asyncio.wait_for(runs, PATIENCE_S)
 
 
-async def streamed(client: aiohttp.ClientSession, topic: str, *, above: float) -> float:
+async def streamed(client, topic, *, above):
     """The first value of a topic above that."""
     async with client.get(f"topic_stream/{topic}") as lines:
         async for line in lines.content:
@@ -119,18 +99,18 @@ async def streamed(client: aiohttp.ClientSession, topic: str, *, above: float) -
 class Hasty(App):
     """Asked to stop before it has started."""
 
-    async def run(self, on_ready: Callable[[Running], None]) -> None:
+    async def run(self, on_ready):
         self.stop()
         await super().run(on_ready)
 
 
-def kept_points(data: Path) -> list[DataPoint]:
+def kept_points(data):
     log = PointLog(BlockFile.open(data / LOG_NAME, LOG_BYTES))
     log.close(released=0)
     return list(log.recovered.values())
 
 
-async def test_sighup_reloads_the_configuration(tmp_path: Path, heeded_signals: None, caplog):
+async def test_sighup_reloads_the_configuration(tmp_path, heeded_signals, caplog):
     caplog.set_level(logging.WARNING)
     settings = (*SETTINGS, "http.access=couchdb", "access.open_reading=true", "store.minimum_interval_s=600")
     settings += ("simulator.speed=20",)
@@ -159,13 +139,13 @@ async def test_sighup_reloads_the_configuration(tmp_path: Path, heeded_signals: 
     assert "these changes need a restart of growd: [light] ramp_s" in caplog.messages
 
 
-async def informed(client: aiohttp.ClientSession, node: str, detail: str) -> Any:
+async def informed(client, node, detail):
     """A detail of a node."""
     async with client.get(f"node/{node}") as answer:
         return (await answer.json())[detail]
 
 
-async def test_a_data_folder_in_use_is_refused_and_the_other_growd_continues(tmp_path: Path):
+async def test_a_data_folder_in_use_is_refused_and_the_other_growd_continues(tmp_path):
     async with serving(offline_app(load(None, SETTINGS), tmp_path)) as client:
         status, printed = await failed("run", "--data", str(tmp_path), "--port", "0")
         assert status == 1
@@ -177,16 +157,14 @@ async def test_a_data_folder_in_use_is_refused_and_the_other_growd_continues(tmp
             assert answer.status == 200
 
 
-async def test_no_environment_can_have_the_name_of_a_node_of_the_daemon(tmp_path: Path):
+async def test_no_environment_can_have_the_name_of_a_node_of_the_daemon(tmp_path):
     async with serving(offline_app(load(None, SETTINGS), tmp_path)) as client, client.get("node") as answer:
         names = {name for name in (await answer.json())["results"] if "/" not in name}
     assert names <= RESERVED
     assert len(names) > 5
 
 
-async def test_a_lamp_on_a_relay_is_on_or_off_and_not_calibrated(
-    tmp_path: Path, machines: list[SimulatedHardware]
-):
+async def test_a_lamp_on_a_relay_is_on_or_off_and_not_calibrated(tmp_path, machines):
     lux = Sensor(name="lux", kind="bh1750")
     config = await asyncio.to_thread(load, profile_path("minimal"), (*SETTINGS, "simulator.enabled=true"))
     app = offline_app(replace(config, sensor=(*config.sensor, lux)), tmp_path)
@@ -203,7 +181,7 @@ async def test_a_lamp_on_a_relay_is_on_or_off_and_not_calibrated(
             assert machines[0].pins.high(24) == 1.0 - lit  # a low pin switches it on
 
 
-async def test_an_ignored_sighup_does_nothing(tmp_path: Path, heeded_signals: None):
+async def test_an_ignored_sighup_does_nothing(tmp_path, heeded_signals):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     app = offline_app(load(None, SETTINGS), tmp_path, lambda: pytest.fail("it was read again"))
     async with serving(app):
@@ -211,7 +189,7 @@ async def test_an_ignored_sighup_does_nothing(tmp_path: Path, heeded_signals: No
         signal.raise_signal(signal.SIGHUP)
 
 
-async def test_the_lamp_is_dark_when_the_program_has_ended(tmp_path: Path, machines: list[SimulatedHardware]):
+async def test_the_lamp_is_dark_when_the_program_has_ended(tmp_path, machines):
     app = offline_app(load(None, SETTINGS), tmp_path)
     async with serving(app) as client:
         assert await post(client, "environment_1/desired/light_illuminance", 8_000) == 200
@@ -222,9 +200,7 @@ async def test_the_lamp_is_dark_when_the_program_has_ended(tmp_path: Path, machi
     assert app.shutdown_errors == []
 
 
-async def test_an_mhz19_that_is_configured_is_read_and_asked_over_http(
-    tmp_path: Path, machines: list[SimulatedHardware]
-):
+async def test_an_mhz19_that_is_configured_is_read_and_asked_over_http(tmp_path, machines):
     sensor = Sensor(name="air", kind="mhz19", port="/dev/ttyUSB*")
     config = replace(load(None, (*SETTINGS, "simulator.speed=200")), sensor=(sensor,))  # 3 min to be warm
     node = "service/environment_1/samplers/air"
@@ -248,9 +224,7 @@ async def test_an_mhz19_that_is_configured_is_read_and_asked_over_http(
     assert [command[2] for command in chip.received if command[2] in {0x87, 0x88}] == []
 
 
-async def test_a_missing_node_is_reported_and_the_chamber_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog
-):
+async def test_a_missing_node_is_reported_and_the_chamber_works(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("PATH", "/nowhere")
     config = load(None, ("http.port=0", "simulator.speed=10"))
     async with serving(offline_app(config, tmp_path)) as client:
@@ -263,7 +237,7 @@ async def test_a_missing_node_is_reported_and_the_chamber_works(
     assert "can't be started with node" in caplog.text
 
 
-async def test_a_taken_port_leaves_no_data_folder(tmp_path: Path):
+async def test_a_taken_port_leaves_no_data_folder(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         app = App(load(None, (f"http.port={port}",)), tmp_path / "data")
@@ -272,9 +246,7 @@ async def test_a_taken_port_leaves_no_data_folder(tmp_path: Path):
     assert not (tmp_path / "data").exists()
 
 
-async def test_an_open_password_of_the_broker_stops_the_start_before_anything_is_up(
-    tmp_path: Path, said: Said
-):
+async def test_an_open_password_of_the_broker_stops_the_start_before_anything_is_up(tmp_path, said):
     password = tmp_path / "password"
     password.write_text("secret\n")
     password.chmod(0o644)
@@ -285,7 +257,7 @@ async def test_an_open_password_of_the_broker_stops_the_start_before_anything_is
     assert not (tmp_path / "data").exists()
 
 
-async def test_another_name_serves_old_clients(tmp_path: Path, database_server: DatabaseServer):
+async def test_another_name_serves_old_clients(tmp_path, database_server):
     async with home_on(database_server, shared=True) as home:
         settings = ("http.port=0", "http.name=openag", *home.settings)
         async with serving(App(load(None, settings), tmp_path, database_wait_s=PATIENCE_S)) as client:
@@ -298,7 +270,7 @@ async def test_another_name_serves_old_clients(tmp_path: Path, database_server: 
 
 @pytest.mark.long
 async def test_a_database_that_is_missing_at_a_later_start_is_a_warning(
-    tmp_path: Path, database_server: DatabaseServer, monkeypatch: pytest.MonkeyPatch, caplog
+    tmp_path, database_server, monkeypatch, caplog
 ):
     monkeypatch.setattr("growd.wiring.store.DRAIN_S", PATIENCE_S)  # which asks the database
     sentence = "the database was missing and was created again; it lacks the points of earlier runs"
@@ -318,9 +290,7 @@ async def test_a_database_that_is_missing_at_a_later_start_is_a_warning(
     assert sentence in caplog.messages
 
 
-async def test_a_client_sees_a_fault_and_its_end_in_data_device_and_output(
-    tmp_path: Path,
-):
+async def test_a_client_sees_a_fault_and_its_end_in_data_device_and_output(tmp_path):
     sensors = (
         Sensor(name="air", kind="scd30", interval_s=2.0),
         Sensor(name="lux", kind="bh1750", bus=2, interval_s=2.0),
@@ -330,7 +300,7 @@ async def test_a_client_sees_a_fault_and_its_end_in_data_device_and_output(
     app = offline_app(replace(config, sensor=sensors, output=(valve,)), tmp_path)
     measured, diagnostics = "environment_1/measured/air_carbon_dioxide", "environment_1/diagnostics/air"
 
-    async def device(sensor: str) -> Any:
+    async def device(sensor):
         return await informed(client, f"environment_1/samplers/{sensor}", "device")
 
     async with serving(app) as client:
@@ -358,7 +328,7 @@ async def test_a_client_sees_a_fault_and_its_end_in_data_device_and_output(
         assert air["counters"]["outage_seconds"] > 0
 
 
-async def test_invalid_faults_are_refused(tmp_path: Path, machines: list[SimulatedHardware]):
+async def test_invalid_faults_are_refused(tmp_path, machines):
     refusals = [
         ({"kind": "rust", "device": "bh1750"}, "kind must be one of"),
         ({"kind": "nak", "device": "toaster"}, "device must be"),
@@ -382,7 +352,7 @@ async def test_invalid_faults_are_refused(tmp_path: Path, machines: list[Simulat
         assert "faults already; clear some" in await injected(client, {"kind": "nak", "device": "scd30"})
 
 
-async def test_the_simulator_lists_the_faults_that_it_accepts(tmp_path: Path):
+async def test_the_simulator_lists_the_faults_that_it_accepts(tmp_path):
     sensors = (Sensor(name="air", kind="scd30"), Sensor(name="co2", kind="mhz19", port="/dev/ttyUSB*"))
     relay = Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
     chambers = {
@@ -425,8 +395,8 @@ async def test_the_simulator_lists_the_faults_that_it_accepts(tmp_path: Path):
         assert ("gpio-18", "refused") not in remaining
 
 
-async def test_health_is_lost_while_an_output_cannot_be_switched_off(tmp_path: Path):
-    async def until_healthy(expected: tuple[int, str]) -> None:
+async def test_health_is_lost_while_an_output_cannot_be_switched_off(tmp_path):
+    async def until_healthy(expected):
         answered = None
         async with asyncio.timeout(PATIENCE_S):
             while answered != expected:
@@ -446,7 +416,7 @@ async def test_health_is_lost_while_an_output_cannot_be_switched_off(tmp_path: P
         await until_healthy((200, "ok\n"))
 
 
-async def injected(client: aiohttp.ClientSession, fault: dict[str, Any]) -> str:
+async def injected(client, fault):
     """The reason why a fault is refused."""
     return str((await call(client, "service/simulator/inject_fault", fault, 400))["message"])
 
@@ -460,17 +430,17 @@ FLUSH = "environment_1/commanded/air_flush_on"
 
 
 @pytest.fixture
-def with_relays(tmp_path: Path) -> Callable[..., App]:
+def with_relays(tmp_path):
     """A daemon with a valve that a low pin opens, and a fan that runs by default."""
 
-    def made(*settings: str) -> App:
+    def made(*settings):
         config = load(None, (*SETTINGS, *settings))
         return offline_app(msgspec.structs.replace(config, output=RELAYS), tmp_path)
 
     return made
 
 
-async def heard(client: aiohttp.ClientSession, topic: str, is_it: Callable[[dict[str, Any]], bool]) -> None:
+async def heard(client, topic, is_it):
     """Wait for such a message on a topic."""
     async with asyncio.timeout(PATIENCE_S), client.get(f"topic_stream/{topic}") as lines:
         async for line in lines.content:
@@ -479,24 +449,24 @@ async def heard(client: aiohttp.ClientSession, topic: str, is_it: Callable[[dict
     raise AssertionError(f"the stream of {topic} has ended")
 
 
-async def switched(client: aiohttp.ClientSession, relay: str, value: float) -> None:
+async def switched(client, relay, value):
     await heard(client, f"environment_1/switches/{relay}", lambda message: message["value"] == value)
 
 
-async def call(client: aiohttp.ClientSession, path: str, body: Any, status: int = 200) -> Any:
+async def call(client, path, body, status=200):
     """The answer with this status to a request."""
     async with client.post(path, json=body) as answer:
         assert answer.status == status, await answer.text()
         return await answer.json()
 
 
-async def post(client: aiohttp.ClientSession, topic: str, value: Any) -> int:
+async def post(client, topic, value):
     async with client.post(f"topic/{topic}", json=[value]) as response:
         return response.status
 
 
 async def test_relays_follow_commands_over_http_and_are_safe_when_the_program_has_ended(
-    with_relays: Callable[..., App], machines: list[SimulatedHardware]
+    with_relays, machines
 ):
     app = with_relays()
     async with serving(app) as client:
@@ -514,13 +484,11 @@ async def test_relays_follow_commands_over_http_and_are_safe_when_the_program_ha
     assert app.shutdown_errors == []
 
 
-async def test_outputs_are_safe_before_parts_end(
-    with_relays: Callable[..., App], machines: list[SimulatedHardware], monkeypatch: pytest.MonkeyPatch
-):
+async def test_outputs_are_safe_before_parts_end(with_relays, machines, monkeypatch):
     seen = []
 
     @contextlib.asynccontextmanager
-    async def parts_opened(_: Any) -> AsyncIterator[None]:
+    async def parts_opened(_):
         yield
         seen.append(machines[0].pins.high(23))
 
@@ -545,26 +513,23 @@ device = "gpio-12"
 
 
 @pytest.fixture
-def refusing(tmp_path: Path) -> tuple[str, str]:
+def refusing(tmp_path):
     """Settings of a machine that runs fast, whose pins for valve and white lamp refuse from the start."""
     file = tmp_path / "faults.toml"
     file.write_text(REFUSED, encoding="utf-8")
     return f"simulator.faults={file}", "simulator.speed=50"
 
 
-def is_failed(message: dict[str, Any]) -> bool:
+def is_failed(message):
     return bool(message["value"]["level"] == 2)
 
 
-def is_well(message: dict[str, Any]) -> bool:
+def is_well(message):
     return bool(message["value"]["level"] == 0)
 
 
 async def test_failing_pins_affect_nothing_else_and_are_driven_when_they_work(
-    with_relays: Callable[..., App],
-    machines: list[SimulatedHardware],
-    refusing: tuple[str, str],
-    caplog: pytest.LogCaptureFixture,
+    with_relays, machines, refusing, caplog
 ):
     caplog.set_level("INFO", "growd.control")
     app = with_relays(*refusing)
@@ -584,7 +549,7 @@ async def test_failing_pins_affect_nothing_else_and_are_driven_when_they_work(
 
 
 async def test_pins_that_fail_until_the_shutdown_are_reported_and_points_in_memory_are_saved(
-    tmp_path: Path, with_relays: Callable[..., App], refusing: tuple[str, str], said: Said
+    tmp_path, with_relays, refusing, said
 ):
     app = with_relays(*refusing)
     async with serving(app) as client:
@@ -595,9 +560,7 @@ async def test_pins_that_fail_until_the_shutdown_are_reported_and_points_in_memo
     assert [p.value for p in points if p.variable == "light_illuminance" and p.is_desired] == [8_000]
 
 
-def test_the_program_reports_outputs_that_may_not_be_safe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusing: tuple[str, str]
-):
+def test_the_program_reports_outputs_that_may_not_be_safe(tmp_path, monkeypatch, refusing):
     monkeypatch.setattr("growd.wiring.app.App", Hasty)
     faults = ("--set", refusing[0])
     result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS, *faults])
@@ -609,12 +572,12 @@ def test_the_program_reports_outputs_that_may_not_be_safe(
     assert "outputs are safe," not in result.output
 
 
-async def test_errors_at_shutdown_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    async def full(outbox: Outbox) -> None:
+async def test_errors_at_shutdown_are_reported(tmp_path, monkeypatch):
+    async def full(outbox):
         outbox.fault.failed("growd.sqlite3: database or disk is full")
         raise LocalStoreError(str(outbox.fault))
 
-    async def close(local: LocalStore) -> None:
+    async def close(local):
         await closes(local)
         raise LocalStoreError("growd.sqlite3: disk I/O error")
 
@@ -628,7 +591,7 @@ async def test_errors_at_shutdown_are_reported(tmp_path: Path, monkeypatch: pyte
     assert other == "growd.sqlite3: disk I/O error"
 
 
-async def test_a_deleted_data_folder_is_a_failure_and_nothing_is_acknowledged(tmp_path: Path):
+async def test_a_deleted_data_folder_is_a_failure_and_nothing_is_acknowledged(tmp_path):
     data = tmp_path / "data"
     app = offline_app(load(None, SETTINGS), data)
     async with serving(app) as client:
@@ -647,7 +610,7 @@ async def test_a_deleted_data_folder_is_a_failure_and_nothing_is_acknowledged(tm
     assert f"the data folder {data} was deleted or moved: its content may be lost" in app.shutdown_errors
 
 
-def test_a_log_of_points_that_is_a_link_is_refused(tmp_path: Path):
+def test_a_log_of_points_that_is_a_link_is_refused(tmp_path):
     (tmp_path / LOG_NAME).symlink_to("/dev/zero")
     result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
     assert result.exit_code == 1
@@ -657,16 +620,14 @@ def test_a_log_of_points_that_is_a_link_is_refused(tmp_path: Path):
 ALARM = "environment_1/interlocks/no_rise_after_dose"
 
 
-async def test_the_alarm_of_an_empty_bottle_survives_a_restart_until_it_is_reset(
-    tmp_path: Path, machines: list[SimulatedHardware]
-):
-    def made(speed: int) -> App:
+async def test_the_alarm_of_an_empty_bottle_survives_a_restart_until_it_is_reset(tmp_path, machines):
+    def made(speed):
         valve = Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", stale_after_s=86_400.0)
         config = load(None, (*SETTINGS, f"simulator.speed={speed}"))
         limits = InterlockOptions(no_rise_open_s=60.0)
         return offline_app(replace(config, output=(valve,), interlock=limits), tmp_path)
 
-    def empty_the_bottle() -> None:
+    def empty_the_bottle():
         chamber = machines[-1].chamber
         chamber.parameters = dataclasses.replace(chamber.parameters, valve_flow_l_min=0.0)
 

@@ -1,7 +1,5 @@
 """The control of a chamber as configured, on a clock that the test moves."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 
@@ -12,13 +10,13 @@ from growd.runtime.clock import RealClock
 from growd.status.status_node import StatusNode
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics
-from growd.wiring.simulator import simulated_hardware
 from growd_hwsim.faults import Fault
+from growd_simulation.simulated_hardware import simulated_hardware
 from support.clock import ManualClock
 from support.machine import SleepingTime, simulated
 from support.memory import ShortMemory
 from support.refusals import check_config
-from support.rig import Rig, rigged
+from support.rig import rigged
 from support.running import running
 from support.waiting import until
 
@@ -28,11 +26,11 @@ SLOW = Config(sensor=(Sensor(name="slow", kind="scd30", interval_s=120.0),))
 class Bench:
     """A chamber on a machine for whose chips no time passes."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config):
         self.clock = ManualClock()
         self.bus = Bus(self.clock)
         declare_topics(config, self.bus)
-        self.complaints: list[str] = []
+        self.complaints = []
         self.chambers = AllChambers(
             config, self.bus, simulated(SleepingTime()), memory=ShortMemory(), report=self.complaints.append
         )
@@ -73,11 +71,11 @@ KNOWN_S = 10.0  # from the start until a sensor has measured
 SAFE_S = 2 + 1 + 3  # from a failure: the next reading, the second try, the time limits of both
 
 
-def command(rig: Rig, topic: str, value: float) -> None:
+def command(rig, topic, value):
     rig.bus.find_node("client").publish_arguments(f"environment_1/{topic}", [value])
 
 
-def is_on(rig: Rig) -> bool:
+def is_on(rig):
     last = rig.last("switches/valve")
     return last is not None and last.value == 1
 

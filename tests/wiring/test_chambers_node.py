@@ -1,7 +1,5 @@
 """What the node `chambers` says of a configuration."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Every output has the interlocks of its class, by whatever name it is commanded."""
 
-from __future__ import annotations
-
 import pytest
 
 from growd.config import Chamber, Config, Output, Sensor

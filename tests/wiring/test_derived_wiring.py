@@ -1,7 +1,5 @@
 """What growd calculates in a chamber, and which set points follow, by its configuration."""
 
-from __future__ import annotations
-
 from contextlib import asynccontextmanager
 from datetime import UTC
 

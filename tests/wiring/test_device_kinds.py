@@ -1,7 +1,5 @@
 """The table of device kinds: each entry fits its driver, its simulated chip and the configuration."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from pkgutil import resolve_name
@@ -13,13 +11,13 @@ from growd.config import Config, Output, Sensor, Simulator
 from growd.device_kinds import NOT_OF_DRIVERS, SENSOR_KINDS, with_article
 from growd.output_roles import ROLES
 from growd.variables import FAN, VALVE, VARIABLES
-from growd.wiring.fault_services import FaultServices, fault_places
 from growd.wiring.sensors import SensorDevice, open_sensor
-from growd.wiring.simulator import simulated_hardware
 from growd_drivers.errors import NotReadyError
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.fault_kinds import WITH_AMOUNT
 from growd_hwsim.faults import Fault
+from growd_simulation.fault_services import FaultServices, fault_places
+from growd_simulation.simulated_hardware import simulated_hardware
 from support.clock import ManualClock
 from support.machine import SleepingTime
 
@@ -28,10 +26,10 @@ CALIBRATED = [name for name, kind in SENSOR_KINDS.items() if kind.calibrations]
 
 
 class Clock(SleepingTime):
-    def sleep_blocking(self, seconds: float) -> None:
+    def sleep_blocking(self, seconds):
         self.sleep(seconds)
 
-    def time(self) -> float:
+    def time(self):
         return self.monotonic()
 
 
@@ -45,7 +43,7 @@ NEEDED = {
 READ = [name for name, kind in SENSOR_KINDS.items() if kind.opens != "messages"]
 
 
-def sensor_of(name: str, **options) -> Sensor:
+def sensor_of(name, **options):
     place = {"port": "/dev/serial0"} if SENSOR_KINDS[name].opens == "serial" else NEEDED.get(name, {})
     return Sensor(name="it", kind=name, **place, **options)
 
@@ -54,7 +52,7 @@ def sensor_of(name: str, **options) -> Sensor:
 def opened():
     machines = []
 
-    def open_one(sensor: Sensor):
+    def open_one(sensor):
         clock = Clock()
         machine = simulated_hardware(Config(sensor=(sensor,), simulator=Simulator(enabled=True)), clock)
         machines.append(machine)
@@ -147,5 +145,5 @@ def test_a_relay_moves_its_part_of_the_simulated_chamber(variable, opened):
 
 def test_names_of_parts_are_spelled_out():
     assert [with_article(part) for part in ("SCD30", "BH1750", "TSL2591", "MH-Z19")] == [
-        *("an SCD30", "a BH1750", "a TSL2591", "an MH-Z19"),
+        *("an SCD30", "a BH1750", "a TSL2591", "an MH-Z19")
     ]

@@ -1,30 +1,23 @@
 """The lock of the data folder, credentials and certificates."""
 
-from __future__ import annotations
-
 import os
 import re
-import ssl
-from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.config import ConfigError, Replication
+from growd.config import ConfigError
 from growd.host.data_folder import StartError, own_folder, running_in
-from growd.wiring.files import read_credentials, read_trust
+from growd.wiring.files import read_credentials
 from support.full_disk import full_disk
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def test_a_full_disk_is_reported(tmp_path: Path):
+def test_a_full_disk_is_reported(tmp_path):
     message = re.escape(f"the data folder {tmp_path} can't be written to")
     with full_disk(largest=0), pytest.raises(StartError, match=message):
         own_folder(tmp_path)
 
 
-def test_the_owner_of_a_folder_is_found_without_the_lock(tmp_path: Path):
+def test_the_owner_of_a_folder_is_found_without_the_lock(tmp_path):
     assert running_in(tmp_path) is None
     with own_folder(tmp_path):
         assert running_in(tmp_path) == str(os.getpid())
@@ -32,7 +25,7 @@ def test_the_owner_of_a_folder_is_found_without_the_lock(tmp_path: Path):
 
 
 @pytest.mark.parametrize("make", ["symlink_to", "hardlink_to"])
-def test_a_lock_file_that_is_a_link_is_refused(tmp_path: Path, make: str):
+def test_a_lock_file_that_is_a_link_is_refused(tmp_path, make):
     target = tmp_path / "precious"
     target.write_text("all of it")
     getattr(tmp_path / "growd.lock", make)(target)
@@ -41,14 +34,14 @@ def test_a_lock_file_that_is_a_link_is_refused(tmp_path: Path, make: str):
     assert target.read_text() == "all of it"
 
 
-def test_credentials_are_two_lines(tmp_path: Path):
+def test_credentials_are_two_lines(tmp_path):
     file = tmp_path / "login"
     file.write_text("grower\np:äss\n", encoding="utf-8")
     assert read_credentials(str(file)) == ("grower", "p:äss")
     assert read_credentials("") is None
 
 
-def test_a_bare_name_is_a_systemd_credential_if_there_is_one(tmp_path: Path, monkeypatch):
+def test_a_bare_name_is_a_systemd_credential_if_there_is_one(tmp_path, monkeypatch):
     given, here = tmp_path / "given", tmp_path / "here"
     given.mkdir()
     here.mkdir()
@@ -69,7 +62,7 @@ def test_a_bare_name_is_a_systemd_credential_if_there_is_one(tmp_path: Path, mon
     ("text", "reason"),
     [("grower\n", "must have two lines"), ("a:b\nsecret\n", "the user must not contain a colon")],
 )
-def test_unusable_credentials_are_reported_without_showing_them(tmp_path: Path, text: str, reason: str):
+def test_unusable_credentials_are_reported_without_showing_them(tmp_path, text, reason):
     file = tmp_path / "login"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=f"credentials_file: .*{reason}") as caught:
@@ -78,7 +71,7 @@ def test_unusable_credentials_are_reported_without_showing_them(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(("mode", "is_open"), [(0o640, False), (0o644, True), (0o604, True), (0o660, True)])
-def test_credentials_that_others_can_read_or_change_are_refused(tmp_path: Path, mode: int, is_open: bool):  # noqa: FBT001
+def test_credentials_that_others_can_read_or_change_are_refused(tmp_path, mode, is_open):
     file = tmp_path / "login"
     file.write_text("grower\nsecret\n", encoding="utf-8")
     file.chmod(mode)
@@ -89,18 +82,3 @@ def test_credentials_that_others_can_read_or_change_are_refused(tmp_path: Path, 
     with pytest.raises(ConfigError, match=words) as caught:
         read_credentials(str(file), "replication", is_secret=True)
     assert "secret" not in str(caught.value)
-
-
-def test_servers_are_verified_with_the_ca_file_or_the_certificates_of_the_machine():
-    assert read_trust(Replication(url="http://far")).ca_file == ""
-    trust = read_trust(Replication(url="https://far"))
-    assert trust.ca_file == ssl.get_default_verify_paths().cafile
-
-
-@pytest.mark.parametrize(("text", "reason"), [(None, "can't be read"), ("x", "holds no certificate")])
-def test_unreadable_certificates_are_reported(tmp_path: Path, text: str | None, reason: str):
-    file = tmp_path / "ca.pem"
-    if text is not None:
-        file.write_text(text)
-    with pytest.raises(ConfigError, match=rf"\[replication\] ca_file: {file} {reason}"):
-        read_trust(Replication(url="https://far", ca_file=str(file)))

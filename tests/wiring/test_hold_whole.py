@@ -1,11 +1,8 @@
 """The hold of the whole program: over kill -9, a start, `growd safe`, and an upgrade without a login."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,13 +10,6 @@ from growd.host.hold import Hold, Holder, read_holds, release_hold, save_hold
 from support.lasting_pins import LastingPins
 from support.program import PATIENCE_S, heeding_hangups, home_on, said, started
 from support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from support.database import DatabaseServer
-    from support.program import Program
 
 pytestmark = pytest.mark.long
 
@@ -43,7 +33,7 @@ needs = ""
 class Chamber:
     """Pins, a configuration and a data folder; `start` runs growd with them."""
 
-    def __init__(self, folder: Path, home: tuple[str, ...]) -> None:
+    def __init__(self, folder, home):
         self.pins = LastingPins(folder)
         self.data = folder / "data"
         self.data.mkdir()
@@ -56,30 +46,30 @@ class Chamber:
             self.data, "--config", str(self.config), *self._home, environment=self.pins.environment
         )
 
-    async def safe(self, *arguments: str, url: str = "") -> tuple[int, str]:
+    async def safe(self, *arguments, url=""):
         """`growd safe`: the exit status and the output."""
         known = ("--url", f"{url}/_svc") if url else ("--data", str(self.data), "--config", str(self.config))
         with self.pins.here():
             return await asyncio.to_thread(said, "safe", *arguments, *known)
 
-    async def upgrade(self, reason: str) -> None:
+    async def upgrade(self, reason):
         hold = Hold(Holder.UPGRADE, reason, "growd upgrade", time.time())
         await asyncio.to_thread(save_hold, self.data, hold)
 
-    def is_open(self) -> bool:
+    def is_open(self):
         return self.pins.levels()[VALVE] == OPEN
 
-    def was_opened(self, mark: int) -> bool:
+    def was_opened(self, mark):
         return (VALVE, OPEN) in self.pins.history()[mark:]
 
 
 @pytest.fixture
-async def chamber(tmp_path: Path, database_server: DatabaseServer):
+async def chamber(tmp_path, database_server):
     async with home_on(database_server, shared=True) as home:
         yield await asyncio.to_thread(Chamber, tmp_path, home.arguments)
 
 
-async def commanding(program: Program, until: Callable[[], bool]) -> None:
+async def commanding(program, until):
     """Command the valve to open until something is so."""
     async with asyncio.timeout(PATIENCE_S):
         while not until():
@@ -87,13 +77,13 @@ async def commanding(program: Program, until: Callable[[], bool]) -> None:
             await asyncio.sleep(0.05)
 
 
-async def commanding_in_vain(program: Program) -> None:
+async def commanding_in_vain(program):
     """Command the valve to open, which growd drops."""
     answer = await program.ask("POST", COMMAND, [1])
     assert answer["hint"].startswith("is dropped: all outputs are safe since ")
 
 
-async def test_a_hold_survives_a_kill_and_a_start_and_ends_with_its_release(chamber: Chamber):
+async def test_a_hold_survives_a_kill_and_a_start_and_ends_with_its_release(chamber):
     async with chamber.start() as program:
         await commanding(program, chamber.is_open)
         status, printed = await chamber.safe("--hold", "cleaning", url=program.address)
@@ -117,7 +107,7 @@ async def test_a_hold_survives_a_kill_and_a_start_and_ends_with_its_release(cham
     assert not chamber.is_open()
 
 
-async def test_without_growd_a_hold_makes_the_outputs_safe_and_begins_with_the_next_start(chamber: Chamber):
+async def test_without_growd_a_hold_makes_the_outputs_safe_and_begins_with_the_next_start(chamber):
     async with chamber.start() as program:
         await commanding(program, chamber.is_open)
         program.process.kill()
@@ -141,7 +131,7 @@ async def test_without_growd_a_hold_makes_the_outputs_safe_and_begins_with_the_n
         await commanding(program, chamber.is_open)
 
 
-async def test_an_upgrade_holds_and_releases_by_file_and_hangup(chamber: Chamber):
+async def test_an_upgrade_holds_and_releases_by_file_and_hangup(chamber):
     await chamber.upgrade("trial of 9.9")
     with heeding_hangups():
         async with chamber.start() as program:
@@ -158,7 +148,7 @@ async def test_an_upgrade_holds_and_releases_by_file_and_hangup(chamber: Chamber
             await commanding(program, lambda: not chamber.is_open())
 
 
-async def test_a_growd_that_does_not_answer_reads_the_hold_later(chamber: Chamber):
+async def test_a_growd_that_does_not_answer_reads_the_hold_later(chamber):
     async with chamber.start() as program:
         with chamber.pins.here():
             status, printed = await asyncio.to_thread(
@@ -170,7 +160,7 @@ async def test_a_growd_that_does_not_answer_reads_the_hold_later(chamber: Chambe
         assert await asyncio.to_thread(read_holds, chamber.data)
 
 
-def test_a_hold_needs_a_data_folder_that_exists(tmp_path: Path):
+def test_a_hold_needs_a_data_folder_that_exists(tmp_path):
     status, printed = said("safe", "--hold", "--data", str(tmp_path / "none"))
     assert (status, (tmp_path / "none").exists()) == (1, False)
     assert f"there is no data folder {tmp_path / 'none'}; name it with --data" in printed
@@ -183,7 +173,7 @@ def test_a_hold_needs_a_data_folder_that_exists(tmp_path: Path):
         (("--hold", "x" * 201), "expected at most 200 characters"),
     ],
 )
-def test_wrong_options_change_nothing(arguments: tuple[str, ...], words: str, tmp_path: Path):
+def test_wrong_options_change_nothing(arguments, words, tmp_path):
     status, printed = said("safe", *arguments, "--data", str(tmp_path))
     assert (status, words in printed) == (2, True), printed
     assert list(tmp_path.iterdir()) == []

@@ -1,10 +1,7 @@
 """The bridge to home automation in a whole daemon with simulated hardware."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
@@ -19,9 +16,6 @@ from support.home import Watcher
 from support.status import EMPTY
 from support.waiting import PATIENCE_S, until
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 SETTINGS = (
     "http.port=0",
     "couchdb.url=http://127.0.0.1:1",  # no database
@@ -33,7 +27,7 @@ offline_app = functools.partial(App, database_wait_s=0.0)
 
 
 @pytest.mark.long
-async def test_a_simulated_chamber_is_published_and_takes_a_set_point_and_a_command(tmp_path: Path):
+async def test_a_simulated_chamber_is_published_and_takes_a_set_point_and_a_command(tmp_path):
     async with broker(tmp_path) as port:
         config = await asyncio.to_thread(load, profile_path("climate"), (*SETTINGS, f"mqtt.port={port}"))
         app, home, started = offline_app(config, tmp_path / "data"), Watcher(port), asyncio.Event()
@@ -41,7 +35,7 @@ async def test_a_simulated_chamber_is_published_and_takes_a_set_point_and_a_comm
             run = asyncio.create_task(app.run(lambda _: started.set()), name="growd")
             await started.wait()
 
-            def said(*names: str) -> dict[str, object]:
+            def said(*names):
                 lead = next((each for each in home.seen if each.endswith("/availability")), "/")
                 return home.seen.get("/".join((lead.removesuffix("/availability"), *names))) or {}
 
@@ -63,7 +57,7 @@ async def test_a_simulated_chamber_is_published_and_takes_a_set_point_and_a_comm
             await until(lambda: home.seen[f"{lead}availability"] == "offline")
 
 
-async def test_growd_without_a_broker_starts_and_tells_it(tmp_path: Path):
+async def test_growd_without_a_broker_starts_and_tells_it(tmp_path):
     config = await asyncio.to_thread(load, profile_path("climate"), (*SETTINGS, "mqtt.port=1"))
     app, started = offline_app(config, tmp_path), asyncio.Event()
     run = asyncio.create_task(app.run(lambda _: started.set()), name="growd")
@@ -87,5 +81,5 @@ BRIDGE = BridgeStatus("broker", 1883, True, "", "growd/0123456789ab", True, 90, 
         ),
     ],
 )
-def test_growd_status_shows_the_bridge(bridge: BridgeStatus, line: str):
+def test_growd_status_shows_the_bridge(bridge, line):
     assert line in report(replace(EMPTY, bridge=bridge)).splitlines()

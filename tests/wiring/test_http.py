@@ -1,10 +1,7 @@
 """The front door as configured: what can not be, what may change meanwhile, and a certificate at work."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
-from typing import TYPE_CHECKING
 
 from growd.access.origins import OriginGuard
 from growd.config import load
@@ -18,17 +15,12 @@ from support.daemon import serving
 from support.raw_http import raw_client
 from support.tls_door import TLS, client_context
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.sentences import Said
-
 NODES = b"GET /_svc/api/0.0.1/node HTTP/1.1\r\nHost: %b\r\n\r\n"
 
 
 async def test_names_and_proxies_change_while_it_runs():
     config, clients = load(None), Clients()
-    settings: tuple[str, ...] = ()
+    settings = ()
     reloader = Reloader(config, lambda: load(None, settings))
     async with serving(clients=clients) as daemon:
         offer_reloads(reloader, daemon.server.guard, clients)
@@ -42,7 +34,7 @@ async def test_names_and_proxies_change_while_it_runs():
     assert isinstance(daemon.server.guard, OriginGuard)
 
 
-async def test_a_certificate_as_configured(tmp_path: Path):
+async def test_a_certificate_as_configured(tmp_path):
     key = tmp_path / "server.key"
     shutil.copyfile(TLS / "server.key", key)
     key.chmod(0o600)
@@ -60,7 +52,7 @@ async def test_without_one_there_is_none():
         assert daemon.server.scheme == "http"
 
 
-async def test_a_bad_one_stops_the_start(tmp_path: Path, said: Said):
+async def test_a_bad_one_stops_the_start(tmp_path, said):
     with said.raises(CertificateError):
         async with certified(Tls(certificate=str(tmp_path / "none"), key="x"), Liveness()):
             pass

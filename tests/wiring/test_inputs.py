@@ -1,7 +1,5 @@
 """Sensors of any variable, and of the state of outputs, from the configuration to their topics."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 
@@ -72,15 +70,15 @@ async def test_a_thermometer_measures_the_water_of_the_chamber():
 SOIL = {"name": "soil", "kind": "ads1115", "variable": "soil_moisture", "points": ((2.8, 0.0), (1.2, 100.0))}
 
 
-def door(**options) -> Sensor:
+def door(**options):
     return Sensor(**{"name": "door", "kind": "gpio", "pin": 17, "variable": "door_open"} | options)
 
 
-def soil(**options) -> Sensor:
+def soil(**options):
     return Sensor(**SOIL | options)
 
 
-def thermometer(name: str, **options) -> Sensor:
+def thermometer(name, **options):
     return Sensor(name=name, kind="ds18b20", **options)
 
 

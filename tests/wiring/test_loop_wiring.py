@@ -1,9 +1,6 @@
 """Control loops as configured: [control.<variable>] and what outputs drive."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import Any
 
 import pytest
 from climate_loop import measured_by
@@ -23,7 +20,7 @@ from growd.wiring.pumps import pumps_of
 from support.clock import ManualClock
 from support.machine import SleepingTime, simulated
 from support.memory import ShortMemory
-from support.rig import rigged
+from support.rig import commissioning, rigged
 
 CONTROLLERS = "environment_1/controllers"
 HEATER = Output(name="heater", drives=("air_temperature",), pin=5, minimum_on_s=20.0)
@@ -33,7 +30,14 @@ EXHAUST = Output(name="exhaust", variable="air_flush_on", drives=("air_humidity"
 async def control_of(config):
     bus = Bus(ManualClock())
     declare_topics(config, bus)
-    chambers = AllChambers(config, bus, simulated(SleepingTime()), memory=ShortMemory(), report=print)
+    chambers = AllChambers(
+        config,
+        bus,
+        simulated(SleepingTime()),
+        memory=ShortMemory(),
+        report=print,
+        experiments=commissioning(),
+    )
     parts = [part.node.name for part in chambers.by_environment["environment_1"].components()]
     await chambers.workers.close(1.0)
     return bus, parts
@@ -87,9 +91,9 @@ def test_doses_follow_from_the_tank_and_the_flow_of_the_pumps():
     assert (size.ml_per_unit, size.flow.ml_s, doses.mixing_s, size.longest_s) == (200.0, 1.0, 310.0, 27.0)
 
 
-PIN: dict[str, Any] = {"pin": 5}
-PLUG: dict[str, Any] = {"kind": "http", "protocol": "shelly_gen2", "url": "http://plug"}
-MESSAGES: dict[str, Any] = {"kind": "mqtt", "topic": "plug"}
+PIN = {"pin": 5}
+PLUG = {"kind": "http", "protocol": "shelly_gen2", "url": "http://plug"}
+MESSAGES = {"kind": "mqtt", "topic": "plug"}
 
 
 @pytest.mark.parametrize(

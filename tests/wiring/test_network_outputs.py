@@ -1,10 +1,7 @@
 """Outputs in the network when devices, brokers and growd fail."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import aiomqtt
 import pytest
@@ -16,18 +13,14 @@ from growd.bus.messages import Quality
 from growd.config import Config, Light, Output, Sensor, Simulator
 from growd.config.mqtt import Mqtt
 from growd.runtime.clock import RealClock
-from growd.wiring.fault_services import fault_places
 from growd.wiring.mqtt import mqtt_link
 from growd.wiring.rest import keep_run, make_safe
 from growd_hwsim.faults import Fault
+from growd_simulation.fault_services import fault_places
 from support.broker import broker
 from support.rig import rigged
 from support.switches import served
 from support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 E = "environment_1"
 REAL = Simulator(enabled=False)
@@ -37,20 +30,20 @@ PLUG = Output(
 )
 
 
-def chamber_with(*outputs: Output, **options) -> Config:
+def chamber_with(*outputs, **options):
     return Config(sensor=(Sensor(name="air", kind="scd30"),), output=outputs, **options)
 
 
 class Line:
     """The network between growd and a broker, which can be cut."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port):
         self._port = port
-        self._writers: list[asyncio.StreamWriter] = []
+        self._writers = []
         self.port = 0
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[Line]:
+    async def open(self):
         server = await asyncio.start_server(self._join, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
         try:
@@ -60,17 +53,17 @@ class Line:
             self.cut()
             await server.wait_closed()
 
-    def cut(self) -> None:
+    def cut(self):
         for writer in self._writers:
             writer.transport.abort()
 
-    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _join(self, reader, writer):
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
         self._writers += [writer, far_writer]
         await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pump(reader, writer):
     try:
         while data := await reader.read(65_536):
             writer.write(data)
@@ -79,7 +72,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.transport.abort()
 
 
-async def test_the_broker_makes_an_output_safe_when_growd_is_gone(tmp_path: Path):
+async def test_the_broker_makes_an_output_safe_when_growd_is_gone(tmp_path):
     async with (
         broker(tmp_path) as port,
         Line(port).open() as line,
@@ -101,7 +94,7 @@ async def test_the_broker_makes_an_output_safe_when_growd_is_gone(tmp_path: Path
             assert (message.payload, message.retain) == (b"OFF", False)
 
 
-async def test_growd_safe_tells_devices_and_names_those_that_are_away(tmp_path: Path):
+async def test_growd_safe_tells_devices_and_names_those_that_are_away(tmp_path):
     async with broker(tmp_path) as port, served("shelly_gen2") as device:
         device.switch.get("/rpc/Switch.Set?id=0&on=true")
         plug = Output(name="plug", kind="http", variable="air_heater", protocol="shelly_gen2", url=device.url)
@@ -123,7 +116,7 @@ async def test_growd_safe_tells_devices_and_names_those_that_are_away(tmp_path: 
         assert failure.startswith("away can't be reached: ")
 
 
-async def test_with_an_invalid_configuration_the_devices_of_the_last_run_are_told(tmp_path: Path):
+async def test_with_an_invalid_configuration_the_devices_of_the_last_run_are_told(tmp_path):
     async with served("shelly_gen2") as device:
         plug = Output(name="plug", kind="http", variable="air_heater", protocol="shelly_gen2", url=device.url)
         await asyncio.to_thread(keep_run, tmp_path, chamber_with(plug, simulator=REAL), ())
@@ -138,7 +131,7 @@ async def test_with_an_invalid_configuration_the_devices_of_the_last_run_are_tol
         assert not device.switch.is_on()
 
 
-async def test_in_a_simulation_no_device_is_told(tmp_path: Path):
+async def test_in_a_simulation_no_device_is_told(tmp_path):
     outcome = await asyncio.to_thread(
         make_safe, chamber_with(PLUG, simulator=Simulator(enabled=True)), tmp_path
     )

@@ -1,7 +1,5 @@
 """Outputs of every kind, from a command to what they move in the simulated chamber."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 
@@ -27,16 +25,16 @@ PLACES = {
 }
 
 
-def heater(kind: str, **options) -> Output:
+def heater(kind, **options):
     options = {"drives": ("air_temperature",), "stale_after_s": 30.0, **PLACES[kind], **options}
     return Output(name="it", kind=kind, **options)
 
 
-def chamber_with(*outputs: Output, **options) -> Config:
+def chamber_with(*outputs, **options):
     return Config(sensor=SENSORS, output=outputs, **options)
 
 
-async def commanded(rig, variable: str, level: float | None, seconds: float = 3.0) -> None:
+async def commanded(rig, variable, level, seconds=3.0):
     """Command a level as a client does, and let time pass."""
     client = rig.bus.find_node("client") if "client" in rig.bus.node_names() else rig.bus.node("client")
     client.publish_arguments(f"{E}/commanded/{variable}", [level])

@@ -1,9 +1,8 @@
 """Outputs as the configuration says, on pins that may refuse."""
 
-from __future__ import annotations
-
 import pytest
 
+from growd.bus import Bus
 from growd.config import (
     ChamberOptions,
     ChannelOptions,
@@ -15,7 +14,7 @@ from growd.config import (
     chambers_of,
 )
 from growd.runtime.clock import RealClock
-from growd.wiring.hardware import open_configured
+from growd.wiring.hardware import opened_hardware
 from growd.wiring.outputs import check_pwm, lamp_channel, output_device, place_of_output
 from growd_drivers.errors import HardwareUnavailableError
 from growd_hwsim.faults import Fault
@@ -106,7 +105,7 @@ def test_a_pin_of_the_pwm_chip_may_be_refused_as_any(said):
     machine.close()
 
 
-def test_two_lamp_channels_on_one_pwm_channel_of_this_model_are_refused(monkeypatch, said):
+async def test_two_lamp_channels_on_one_pwm_channel_of_this_model_are_refused(monkeypatch, said):
     pins = {"white": 12, "red": 13, "blue": 18}
     light = Light(hardware_pwm=True)
     assert {channel.name: channel.pin for channel in light.channel} == pins
@@ -117,8 +116,10 @@ def test_two_lamp_channels_on_one_pwm_channel_of_this_model_are_refused(monkeypa
     with said.raises(ConfigError):
         check_pwm(machine, Config(light=light))
     monkeypatch.setattr("growd.wiring.hardware.open_hardware", lambda **_: machine)
+    real = Simulator(enabled=False)
     with said.raises(ConfigError):
-        open_configured(Config(simulator=Simulator(enabled=False), light=light), RealClock())
+        async with opened_hardware(Config(simulator=real, light=light), Bus(RealClock()), None):
+            pass
     red = Light(hardware_pwm=True, channel=(ChannelOptions(name="red", pin=12),))
     blue = Light(hardware_pwm=True, channel=(ChannelOptions(name="blue", pin=18),))
     two = Config(light=red, chamber={"shelf_2": ChamberOptions(light=blue)})

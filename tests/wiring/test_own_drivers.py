@@ -1,7 +1,5 @@
 """Drivers of other packages: loaded when the configuration names them, and contained when they fail."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -10,7 +8,6 @@ import subprocess
 import sys
 import threading
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,9 +22,6 @@ from growd_drivers.kinds import API_VERSION, UnloadedKind
 from growd_hwsim.faults import Fault
 from support.own_packages import EXAMPLE, KIND, importable, unpacked, wheel_of, written
 from support.rig import rigged
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CHAMBER = """
 [simulator]
@@ -75,14 +69,14 @@ def odd(tmp_path):
         yield lambda source, **kinds: written(tmp_path / "odd", "growd-odd", kinds or {"odd": "KIND"}, source)
 
 
-def file_of(tmp_path: Path, further: str = "", kind: str = KIND) -> Path:
+def file_of(tmp_path, further="", kind=KIND):
     file = tmp_path / "growd.toml"
     file.write_text(CHAMBER.format(kind=kind) + further)
     return file
 
 
-def loaded(tmp_path: Path, further: str = "", kind: str = KIND, **options):
-    warnings: list[str] = []
+def loaded(tmp_path, further="", kind=KIND, **options):
+    warnings = []
     read = load(
         file_of(tmp_path, further, kind), environ={}, with_drivers=True, warn=warnings.append, **options
     )
@@ -90,7 +84,7 @@ def loaded(tmp_path: Path, further: str = "", kind: str = KIND, **options):
 
 
 @asynccontextmanager
-async def measuring(tmp_path: Path, seconds: float = 10.0, further: str = ""):
+async def measuring(tmp_path, seconds=10.0, further=""):
     """A chamber with a sensor of the kind `odd`, which has run for so long."""
     config, _ = await asyncio.to_thread(loaded, tmp_path, further, kind="odd")
     async with rigged(config) as rig:
@@ -98,7 +92,7 @@ async def measuring(tmp_path: Path, seconds: float = 10.0, further: str = ""):
         yield rig
 
 
-async def failing(tmp_path: Path, words: str, further: str = "") -> None:
+async def failing(tmp_path, words, further=""):
     """The chamber runs, its light is measured, and the sensor has failed with these words."""
     async with measuring(tmp_path, further=further) as rig:
         assert rig.last("measured/light_illuminance").quality is Quality.OK
@@ -443,7 +437,7 @@ async def test_a_sensor_without_a_usable_simulated_chip_does_not_answer(chip, od
 # in the program
 
 
-def growd(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def growd(folder, *arguments):
     environ = {**os.environ, "PYTHONPATH": str(folder)}
     return subprocess.run(
         [sys.executable, "-m", "growd_cli", *arguments],

@@ -1,33 +1,28 @@
 """Outputs with drivers of other packages: the same actuator, safe states and interlocks as growd's own."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import threading
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
 from growd import own_kinds
 from growd.config import ConfigError, chambers_of, load
 from growd.config.outputs import OwnOutput
-from growd.wiring.driver_trials import output_subject_of
-from growd.wiring.fault_services import fault_places
 from growd.wiring.outputs import place_of_output
 from growd.wiring.rest import Outcome, make_others_safe
 from growd_hwsim.driver_trials import results_until_hung
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import WiredChip, Wiring
 from growd_hwsim.output_trials import trials_of_output
+from growd_simulation.driver_trials import output_subject_of
+from growd_simulation.fault_services import fault_places
+from growd_simulation.simulated_hardware import chip_fault
 from support.machine import SleepingTime, simulated
 from support.own_packages import importable, written
 from support.relay_board import SOURCE
 from support.rig import rigged
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CHAMBER = """
 [simulator]
@@ -48,7 +43,7 @@ drives = ["air_temperature"]
 def board(tmp_path):
     """Install the package with replacements in its source."""
 
-    def install(**replacements: str) -> None:
+    def install(**replacements):
         source = SOURCE
         for old, new in replacements.items():
             assert old in source
@@ -59,19 +54,19 @@ def board(tmp_path):
         yield install
 
 
-def loaded(tmp_path: Path, further: str = "", chamber: str = CHAMBER):
+def loaded(tmp_path, further="", chamber=CHAMBER):
     file = tmp_path / "growd.toml"
     file.write_text(chamber + further)
-    warnings: list[str] = []
+    warnings = []
     return load(file, environ={}, with_drivers=True, warn=warnings.append), warnings
 
 
-def command(rig, level: float) -> None:
+def command(rig, level):
     rig.bus.node("client").publish_arguments("environment_1/desired/air_heater", [level])
 
 
 @asynccontextmanager
-async def heating(tmp_path: Path, further: str = ""):
+async def heating(tmp_path, further=""):
     """A chamber whose heater is commanded on, and the warnings about its configuration."""
     config, warnings = await asyncio.to_thread(loaded, tmp_path, further)
     async with rigged(config) as rig:
@@ -225,7 +220,7 @@ def test_an_output_is_described_and_can_have_faults_where_it_is(board, tmp_path)
     config, _ = loaded(tmp_path, "address = 0x21\n")
     assert place_of_output(config.output[0]) == "PCF8574 at 0x21 on I2C bus 1"
     chambers = chambers_of(config)
-    assert own_kinds.chip_fault(own_kinds.output_kind("relay_board"), "relay_board") == ""
+    assert chip_fault(own_kinds.output_kind("relay_board"), "relay_board") == ""
     places = fault_places(config)
     for place in ("relay_board", "i2c-1:0x21"):
         assert places[place] == [f"{chambers[0].environment}/heating"]
@@ -242,7 +237,7 @@ def test_a_driver_that_hangs_fails_its_trial_and_ends_the_others(board):
     module = importlib.import_module("growd_board")
     module.held = threading.Event()
     own_kinds.output_kind("relay_board")
-    assert own_kinds.chip_fault(own_kinds.output_kind("relay_board"), "relay_board") == ""
+    assert chip_fault(own_kinds.output_kind("relay_board"), "relay_board") == ""
     subject = output_subject_of("relay_board")
     opens, hangs = results_until_hung(trials_of_output(subject), subject, 1.0)
     assert opens.failure == ""
@@ -264,10 +259,10 @@ def test_an_output_opens_what_growd_gives_it(opens, board):
     assert own_kinds.reason_of(kind).endswith(expected[opens])
 
 
-def failures() -> dict[str, str]:
+def failures():
     kind = own_kinds.output_kind("relay_board")
     assert kind is not None
-    assert own_kinds.chip_fault(kind, "relay_board") == ""
+    assert chip_fault(kind, "relay_board") == ""
     subject = output_subject_of("relay_board")
     rows = [trial.result(subject) for trial in trials_of_output(subject)]
     assert len(rows) > 10

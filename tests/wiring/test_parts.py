@@ -1,7 +1,5 @@
 """Optional parts of a running daemon."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from types import ModuleType, SimpleNamespace
@@ -9,14 +7,16 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from growd.bus import Bus
-from growd.config import ConfigError
-from growd.parts import PARTS, parts_opened
+from growd.config import Config, ConfigError, Simulator
+from growd.host.data_folder import StartError
+from growd.parts import PARTS, SIMULATION, Experiments, found, parts_opened
 from growd.runtime.clock import RealClock
+from growd.wiring.hardware import chosen_clock, loop_of, opened_hardware
 
 
 @pytest.fixture
 def around():
-    return SimpleNamespace(bus=Bus(RealClock()))
+    return SimpleNamespace(bus=Bus(RealClock()), experiments=Experiments())
 
 
 @pytest.fixture
@@ -63,13 +63,44 @@ async def test_a_part_that_does_not_start_is_a_failed_component_and_the_others_g
         assert problem["text"].startswith("the part a did not start: ")
 
 
+async def test_a_part_whose_experiments_cant_be_made_is_a_failed_component_and_the_others_go_on(
+    around, parts
+):
+    sound, control = SimpleNamespace(), SimpleNamespace()
+    async with parts_opened(around, {"a": parts.sound}):
+        around.experiments.offer("a", lambda _: 1 / 0)
+        around.experiments.offer("b", lambda given: [sound] if given is control else [])
+        assert around.experiments.of(control) == [sound]
+        (problem,) = problems(around)
+        assert (problem["is_failure"], problem["code"], problem["name"]) == (True, "part_failed", "a")
+
+
 async def test_options_of_a_part_that_cant_be_used_end_the_start(around, parts):
     with pytest.raises(ConfigError):
         async with parts_opened(around, {"a": parts.unusable}):
             pass
 
 
-@pytest.mark.parametrize("name", PARTS)
-def test_each_part_exists(name):
-    module, _, function = PARTS[name].partition(":")
-    assert callable(getattr(__import__(module, fromlist=[function]), function))
+@pytest.mark.parametrize("place", [*PARTS.values(), *SIMULATION.values()])
+def test_each_part_exists(place):
+    assert callable(found(place))
+
+
+REAL, SIMULATED = (Config(simulator=Simulator(enabled=enabled)) for enabled in (False, True))
+
+
+async def test_without_the_simulator_simulated_hardware_cant_start_and_real_hardware_can(monkeypatch, around):
+    for name in SIMULATION:
+        monkeypatch.setitem(SIMULATION, name, "no_such_module:opened")
+    with pytest.raises(StartError, match="no_such_module"):
+        loop_of(SIMULATED)
+    for opened in (
+        lambda config: chosen_clock(config, None, None),
+        lambda config: opened_hardware(config, around.bus, None),
+    ):
+        with pytest.raises(StartError, match="no_such_module"):
+            async with opened(SIMULATED):
+                pass
+    assert loop_of(REAL) is None
+    async with chosen_clock(REAL, None, None) as clock:
+        assert isinstance(clock, RealClock)

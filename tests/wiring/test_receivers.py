@@ -1,7 +1,5 @@
 """Sensors whose values others send: payloads, freshness, and what does not count."""
 
-from __future__ import annotations
-
 import json
 from contextlib import asynccontextmanager
 
@@ -12,7 +10,7 @@ from growd.config import Config, ConfigError, Output, Sensor
 from growd.config.mqtt import Mqtt
 from growd.wiring.receivers import value_in
 from support.refusals import check_config
-from support.rig import Rig, rigged
+from support.rig import rigged
 
 TANK = Sensor(
     name="tank", kind="mqtt", topic="tank/1", key="water.temp", variable="water_temperature", stale_after_s=30
@@ -24,7 +22,7 @@ BROKER = Mqtt(host="broker")
 
 
 @asynccontextmanager
-async def silent(*sensors: Sensor, **options):
+async def silent(*sensors, **options):
     """A chamber whose simulated sensors send nothing by themselves."""
     async with rigged(Config(sensor=sensors, mqtt=BROKER, **options)) as rig:
         rig.machine.mqtt.sensors = ()
@@ -32,12 +30,12 @@ async def silent(*sensors: Sensor, **options):
         yield rig
 
 
-async def send(rig: Rig, body: bytes, sensor: Sensor = TANK, *, is_retained: bool = False) -> None:
+async def send(rig, body, sensor=TANK, *, is_retained=False):
     rig.machine.mqtt.publish(sensor.topic, body, is_retained=is_retained)
     await rig.clock.advance(0.5)
 
 
-def degrees(number: object) -> bytes:
+def degrees(number):
     return json.dumps({"water": {"temp": number}}).encode()
 
 

@@ -1,22 +1,11 @@
 """What recipes are told of an environment: what its actuators can do, and its time zone."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest
 
 from growd.bus import Bus
-from growd.config import (
-    ChamberOptions,
-    Config,
-    ConfigError,
-    Environment,
-    Light,
-    Output,
-    Sensor,
-    chambers_of,
-)
+from growd.config import ChamberOptions, Config, ConfigError, Environment, Light, Output, Sensor, chambers_of
 from growd.config.services import SetPoints
 from growd.control.topics import declare_environment
 from growd.recipes.interpreter import check
@@ -34,7 +23,7 @@ FAN = Output(name="fan", pin=6, variable="air_flush_on")
 SENSOR = Sensor(name="air", kind="scd30")
 
 
-def reach_of(config: Config):
+def reach_of(config):
     return chambers_of(config)[0].reach()
 
 

@@ -1,12 +1,9 @@
-from __future__ import annotations
-
 import asyncio
 import logging
 import os
 import re
 import signal
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,43 +11,35 @@ from growd.config import Config, ConfigError, load
 from growd.wiring.reload import Reloader
 from support.program import GROWD, PATIENCE_S, heeding_hangups, home_on
 
-if TYPE_CHECKING:
-    from asyncio.subprocess import Process
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
-    from support.database import DatabaseServer
-    from support.sentences import Said
-
 
 class Rig:
     """A file, and parts that take the options of some sections."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file):
         self.file = file
         file.write_text("")
-        self.taken: list[Config] = []
+        self.taken = []
         self.reloader = Reloader(load(file, environ={}), lambda: load(file, environ={}))
         self.reloader.offer("store.batch", "store.budget_mb", apply=self.take)
         self.reloader.offer("topics", "access", apply=self.take)
 
-    async def take(self, config: Config) -> None:
+    async def take(self, config):
         if config.store.batch == 13:
             raise ConfigError("[store] batch: is unlucky")
         self.taken.append(config)
 
-    async def reload(self, text: str) -> None:
+    async def reload(self, text):
         self.file.write_text(text)
         await self.reloader.reload()
 
 
 @pytest.fixture
-def rig(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Rig:
+def rig(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     return Rig(tmp_path / "growd.toml")
 
 
-async def test_reloadable_options_change_and_the_others_are_logged(rig: Rig, caplog, said: Said):
+async def test_reloadable_options_change_and_the_others_are_logged(rig, caplog, said):
     await rig.reload("[store]\nbatch = 7\nmax_age_s = 9\n[http]\nport = 1\nhost = 'localhost'\n")
     (config,) = rig.taken
     assert (config.store.batch, config.store.max_age_s, config.http.port) == (7, 600, 5984)
@@ -58,14 +47,14 @@ async def test_reloadable_options_change_and_the_others_are_logged(rig: Rig, cap
     said([record.message for record in caplog.records])
 
 
-async def test_a_component_can_take_a_whole_section(rig: Rig):
+async def test_a_component_can_take_a_whole_section(rig):
     await rig.reload("[access]\nopen_reading = true\n")
     (config,) = rig.taken
     assert config.access.open_reading is True
     assert rig.reloader.config == config
 
 
-async def test_a_pending_change_is_logged_at_each_reload(rig: Rig, caplog, said: Said):
+async def test_a_pending_change_is_logged_at_each_reload(rig, caplog, said):
     await rig.reload("[http]\nport = 1\n")
     caplog.clear()
     await rig.reload("[http]\nport = 1\n[topics]\n'a/b' = 'std_msgs/String'\n")
@@ -79,9 +68,7 @@ async def test_a_pending_change_is_logged_at_each_reload(rig: Rig, caplog, said:
 @pytest.mark.parametrize(
     ("text", "faults"), [("[http\n", 1), ("[http]\nprot = 1\n[store]\nbatch = 'x'\nmax_age_s = 3\n", 2)]
 )
-async def test_an_invalid_file_changes_nothing_and_all_errors_are_logged(
-    rig: Rig, caplog, text: str, faults: int
-):
+async def test_an_invalid_file_changes_nothing_and_all_errors_are_logged(rig, caplog, text, faults):
     await rig.reload(text)
     assert rig.taken == []
     assert rig.reloader.config == Config()
@@ -91,7 +78,7 @@ async def test_an_invalid_file_changes_nothing_and_all_errors_are_logged(
     assert last == "the configuration is invalid; keeping the previous one"
 
 
-async def test_a_component_that_refuses_its_options_does_not_affect_the_others(rig: Rig, caplog, said: Said):
+async def test_a_component_that_refuses_its_options_does_not_affect_the_others(rig, caplog, said):
     await rig.reload("[store]\nbatch = 13\n[topics]\n'a/b' = 'std_msgs/String'\n")
     (config,) = rig.taken
     assert (config.store.batch, list(config.topics)) == (500, ["a/b"])
@@ -101,13 +88,13 @@ async def test_a_component_that_refuses_its_options_does_not_affect_the_others(r
 
 
 @pytest.fixture
-def heeded_signals() -> Iterator[None]:
+def heeded_signals():
     with heeding_hangups():
         yield
 
 
 @asynccontextmanager
-async def at_a_terminal(*arguments: str) -> AsyncIterator[tuple[Process, int]]:
+async def at_a_terminal(*arguments):
     """growd with a terminal of its own, and our end of that."""
     ours, its = os.openpty()
     process = await asyncio.create_subprocess_exec(
@@ -123,12 +110,12 @@ async def at_a_terminal(*arguments: str) -> AsyncIterator[tuple[Process, int]]:
         if process.returncode is None:
             process.kill()
             await process.wait()
-        process._transport.close()  # type: ignore[attr-defined]
+        process._transport.close()
 
 
 @pytest.mark.long
 async def test_sighup_reloads_the_file_and_without_its_terminal_stops_growd(
-    tmp_path: Path, heeded_signals: None, database_server: DatabaseServer
+    tmp_path, heeded_signals, database_server
 ):
     file = tmp_path / "growd.toml"
     file.write_text("[retention]\nkeep_days = 30\n")
@@ -157,7 +144,7 @@ async def test_sighup_reloads_the_file_and_without_its_terminal_stops_growd(
     assert b"Traceback" not in rest
 
 
-async def line_with(process: Process, words: str) -> str:
+async def line_with(process, words):
     assert process.stdout is not None
     while True:
         line = (await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)).decode()

@@ -1,14 +1,11 @@
 """Outputs are safe before and after everything else: real drivers on pins that outlive growd."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
 import socket
 import sqlite3
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -29,13 +26,6 @@ from support.machine import SleepingTime, simulated
 from support.program import PATIENCE_S, failed, home_on, said, started
 from support.waiting import until
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from support.database import DatabaseServer
-    from support.program import Program
-
 FOOD_COMPUTER = str(profile_path("food-computer"))
 SAFE = {12: 0, 13: 0, 18: 0, 23: 1, 24: 1}  # both relays of the profile switch on at a low pin
 OPEN = {12: 1, 13: 1, 18: 1, 23: 0, 24: 0}
@@ -55,7 +45,7 @@ needs = ""
 
 
 @pytest.fixture
-def pins(tmp_path: Path) -> LastingPins:
+def pins(tmp_path):
     """The pins as a killed growd leaves them: everything is on."""
     pins = LastingPins(tmp_path)
     pins.left(OPEN)
@@ -63,7 +53,7 @@ def pins(tmp_path: Path) -> LastingPins:
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def data(tmp_path):
     """The data folder of a growd that had the outputs of the profile."""
     folder = tmp_path / "data"
     folder.mkdir()
@@ -71,7 +61,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def outputs_of(data: Path) -> list[SafePin]:
+def outputs_of(data):
     return last_run(data)[0].outputs
 
 
@@ -79,60 +69,60 @@ def outputs_of(data: Path) -> list[SafePin]:
 
 
 @contextmanager
-def no_room(_data: Path) -> Iterator[tuple[str, ...]]:
+def no_room(_data):
     with full_disk(largest=4_000):  # the file of the pins is smaller
         yield ()
 
 
 @contextmanager
-def taken_port(_data: Path) -> Iterator[tuple[str, ...]]:
+def taken_port(_data):
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield (f"--set=http.port={server.getsockname()[1]}",)
 
 
 @contextmanager
-def locked_folder(data: Path) -> Iterator[tuple[str, ...]]:
+def locked_folder(data):
     with own_folder(data):
         yield ()
 
 
 @contextmanager
-def newer_data(data: Path) -> Iterator[tuple[str, ...]]:
+def newer_data(data):
     with closing(sqlite3.connect(data / "growd.sqlite3")) as file:
         file.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     yield ()
 
 
 @contextmanager
-def read_only_folder(_data: Path) -> Iterator[tuple[str, ...]]:
+def read_only_folder(_data):
     yield ("--data=/proc/growd",)  # which not even root can make
 
 
 @contextmanager
-def damaged_record(data: Path) -> Iterator[tuple[str, ...]]:
+def damaged_record(data):
     content = (data / FILE_NAMES[0]).read_bytes()
     (data / FILE_NAMES[0]).write_bytes(content.replace(b"valve", b"va\xecve"))
     yield ("--set=http.port=0", "--set=http.host=0.0.0.0")
 
 
 @contextmanager
-def pipe_in_place_of_a_file(data: Path) -> Iterator[tuple[str, ...]]:
+def pipe_in_place_of_a_file(data):
     os.mkfifo(data / "pipe")
     yield ("--config", str(data / "pipe"))
 
 
-def file_with(text: str):
+def file_with(text):
     @contextmanager
-    def obstacle(data: Path) -> Iterator[tuple[str, ...]]:
+    def obstacle(data):
         (data / "other.toml").write_text(text)
         yield ("--config", str(data / "other.toml"))
 
     return obstacle
 
 
-def setting(*settings: str):
+def setting(*settings):
     @contextmanager
-    def obstacle(_data: Path) -> Iterator[tuple[str, ...]]:
+    def obstacle(_data):
         yield tuple(f"--set={setting}" for setting in settings)
 
     return obstacle
@@ -163,9 +153,7 @@ OBSTACLES = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", OBSTACLES)
-def test_a_start_that_fails_leaves_the_outputs_safe_and_growd_safe_makes_them_so(
-    name: str, pins: LastingPins, data: Path
-):
+def test_a_start_that_fails_leaves_the_outputs_safe_and_growd_safe_makes_them_so(name, pins, data):
     obstacle, words = OBSTACLES[name]
     common = ("--data", str(data), "--config", FOOD_COMPUTER, "--set=couchdb.url=http://127.0.0.1:1")
     with obstacle(data) as arguments:
@@ -207,7 +195,7 @@ FAN = Output(name="fan", pin=24, variable="air_flush_on")
 
 
 @pytest.mark.parametrize("name", FILE_NAMES)
-def test_the_outputs_are_saved_only_when_they_change(name: str, data: Path):
+def test_the_outputs_are_saved_only_when_they_change(name, data):
     file = data / name
     before = file.stat()
     keep_run(data, load(profile_path("food-computer")), SAFE)
@@ -217,7 +205,7 @@ def test_the_outputs_are_saved_only_when_they_change(name: str, data: Path):
     assert outputs_of(data) == [SafePin("fan", 24, 0)]
 
 
-def test_a_pin_that_was_never_driven_is_not_saved(tmp_path: Path):
+def test_a_pin_that_was_never_driven_is_not_saved(tmp_path):
     keep_run(tmp_path, load(profile_path("food-computer")), ())
     assert [*tmp_path.iterdir()] == []
     keep_run(tmp_path, load(profile_path("food-computer")), {24})
@@ -226,7 +214,7 @@ def test_a_pin_that_was_never_driven_is_not_saved(tmp_path: Path):
 
 @pytest.mark.parametrize("damage", [None, b"damaged"])
 @pytest.mark.parametrize("lost", FILE_NAMES)
-def test_one_of_the_two_files_is_enough_and_is_made_whole_again(lost: str, damage: bytes | None, data: Path):
+def test_one_of_the_two_files_is_enough_and_is_made_whole_again(lost, damage, data):
     before, content = outputs_of(data), (data / lost).read_bytes()
     (data / lost).unlink()
     if damage is not None:
@@ -236,7 +224,7 @@ def test_one_of_the_two_files_is_enough_and_is_made_whole_again(lost: str, damag
     assert (data / lost).read_bytes() == content
 
 
-def test_many_devices_in_the_network_leave_the_outputs_of_the_last_run_readable(tmp_path: Path):
+def test_many_devices_in_the_network_leave_the_outputs_of_the_last_run_readable(tmp_path):
     plugs = tuple(
         Output(name=f"plug_{each}", kind="http", url=f"http://192.168.1.{each}", drives=("air_temperature",))
         for each in range(100)
@@ -250,7 +238,7 @@ def test_many_devices_in_the_network_leave_the_outputs_of_the_last_run_readable(
     assert (tmp_path / FILE_NAMES[0]).stat().st_ino == before.st_ino
 
 
-def test_a_simulated_run_keeps_real_outputs_but_not_pins_with_another_function(tmp_path: Path, data: Path):
+def test_a_simulated_run_keeps_real_outputs_but_not_pins_with_another_function(tmp_path, data):
     keep_run(tmp_path, Config(), ())
     assert not (tmp_path / FILE_NAMES[0]).exists()
     keep_run(data, Config(), ())
@@ -273,7 +261,7 @@ def test_a_simulated_run_keeps_real_outputs_but_not_pins_with_another_function(t
         None,
     ],
 )
-def test_an_unreadable_file_of_outputs_has_none(damage: bytes | None, pins: LastingPins, data: Path):
+def test_an_unreadable_file_of_outputs_has_none(damage, pins, data):
     for name in FILE_NAMES:
         (data / name).unlink()
         if damage is None:
@@ -289,7 +277,7 @@ def test_an_unreadable_file_of_outputs_has_none(damage: bytes | None, pins: Last
     assert outputs_of(data) == [SafePin("fan", 24, 0)]
 
 
-def test_growd_safe_does_not_succeed_when_the_last_run_is_not_known(pins: LastingPins, data: Path):
+def test_growd_safe_does_not_succeed_when_the_last_run_is_not_known(pins, data):
     for name in FILE_NAMES:
         (data / name).write_bytes(b"{")
     with pins.here():
@@ -298,7 +286,7 @@ def test_growd_safe_does_not_succeed_when_the_last_run_is_not_known(pins: Lastin
     assert pins.levels() == SAFE
 
 
-def test_a_pin_that_left_the_configuration_is_made_safe_while_it_is_an_output(tmp_path: Path, data: Path):
+def test_a_pin_that_left_the_configuration_is_made_safe_while_it_is_an_output(tmp_path, data):
     pins = LastingPins(tmp_path)
     pins.left({24: 0})
     config = Config(simulator=REAL, sensor=(), output=())
@@ -308,15 +296,13 @@ def test_a_pin_that_left_the_configuration_is_made_safe_while_it_is_an_output(tm
     assert pins.levels() == {24: 1}
 
 
-def test_a_simulated_start_after_a_real_run_makes_its_outputs_safe(pins: LastingPins, data: Path):
+def test_a_simulated_start_after_a_real_run_makes_its_outputs_safe(pins, data):
     with pins.here():
         said("run", "--data", str(data), "--set=http.host=0.0.0.0")
     assert pins.levels() == SAFE
 
 
-def test_outputs_are_made_safe_with_a_wrong_profile(
-    pins: LastingPins, data: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_outputs_are_made_safe_with_a_wrong_profile(pins, data, monkeypatch):
     monkeypatch.setenv("GROWD_PROFILE", "nonsense")
     with pins.here():
         said("safe", "--data", str(data), "--config", str(profile_path("food-computer")))
@@ -327,12 +313,10 @@ def test_outputs_are_made_safe_with_a_wrong_profile(
     )
 
 
-def test_an_unexpected_failure_of_a_pin_does_not_affect_others(
-    pins: LastingPins, data: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_unexpected_failure_of_a_pin_does_not_affect_others(pins, data, monkeypatch):
     claim = Pins.claim
 
-    def failing(pins: Pins, pin: int, *given: int | None, **options: bool) -> bool:
+    def failing(pins, pin, *given, **options):
         if pin == 23:
             raise TypeError("odd")
         return claim(pins, pin, *given, **options)
@@ -344,7 +328,7 @@ def test_an_unexpected_failure_of_a_pin_does_not_affect_others(
     assert len(outcome.safe) == len(SAFE) - 1
 
 
-def test_nothing_is_driven_where_the_hardware_is_simulated(pins: LastingPins, tmp_path: Path):
+def test_nothing_is_driven_where_the_hardware_is_simulated(pins, tmp_path):
     with pins.here():
         assert said("safe", "--data", str(tmp_path), "--profile", "sim") == (
             0,
@@ -353,24 +337,20 @@ def test_nothing_is_driven_where_the_hardware_is_simulated(pins: LastingPins, tm
     assert pins.levels() == OPEN
 
 
-def test_growd_safe_fails_without_the_pins(pins: LastingPins, data: Path):
+def test_growd_safe_fails_without_the_pins(pins, data):
     with pins.here(chips={}):
         status, printed = said("safe", "--data", str(data), "--config", FOOD_COMPUTER)
     assert status == 1
     assert "not safe: this machine is not a Raspberry Pi" in printed
 
 
-def test_a_start_with_a_wrong_option_makes_the_outputs_of_the_last_run_safe(
-    pins: LastingPins, data: Path, caplog
-):
+def test_a_start_with_a_wrong_option_makes_the_outputs_of_the_last_run_safe(pins, data, caplog):
     with pins.here(chips={}):
         _make_safe(None, data)
     assert "could not make an output of the last run safe at the start: " in caplog.text
 
 
-def test_pins_of_the_pwm_chip_are_made_safe_by_it(
-    pins: LastingPins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_pins_of_the_pwm_chip_are_made_safe_by_it(pins, tmp_path, monkeypatch):
     machine = simulated(SleepingTime(), wiring=Wiring(lamp_pins={"white": 12}, pwm_chips={0: 2}))
     lamp = Light(
         channel=(ChannelOptions(name="white", pin=12), ChannelOptions(name="red", pin=22)),
@@ -390,7 +370,7 @@ def test_pins_of_the_pwm_chip_are_made_safe_by_it(
 # the program is killed, or hangs
 
 
-async def opened(pins: LastingPins, program: Program) -> None:
+async def opened(pins, program):
     """Open the valve by hand, as its pin shows."""
     async with asyncio.timeout(PATIENCE_S):
         while pins.levels()[23] != 0:
@@ -401,7 +381,7 @@ async def opened(pins: LastingPins, program: Program) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("ends_by", ["SIGKILL", "SIGSTOP"])
 async def test_after_a_kill_and_an_abort_growd_safe_and_any_start_make_the_outputs_safe(
-    ends_by: str, tmp_path: Path, database_server: DatabaseServer
+    ends_by, tmp_path, database_server
 ):
     pins = LastingPins(tmp_path)
     config, data = tmp_path / "growd.toml", tmp_path / "data"

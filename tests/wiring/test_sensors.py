@@ -1,7 +1,5 @@
 """Sensors as the configuration says, from their bus or line to the topics of the environment."""
 
-from __future__ import annotations
-
 import re
 from concurrent.futures import ThreadPoolExecutor
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import json
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import aiohttp
 
-from growd.store.exporting.csv_format import CsvFormat
+from growd.runtime.text import most_like
 from growd.store.exporting.pages import RowPosition, slices
 from growd.store.exporting.source import (
     CONNECT_S,
@@ -23,7 +22,9 @@ from growd.store.exporting.source import (
     Span,
     exported_point,
 )
+from growd.store.history.known_series import MARKS
 from growd.variables import VARIABLES
+from growd_analysis.points.csv_format import CsvFormat
 from growd_analysis.points.wide import WideExport
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ COLUMNS: Final = ("time", "environment", "category", "variable", "value", "unit"
 ALL: Final = "all"
 POINTS: Final = ("measured", "desired")
 EVENTS: Final = ("commanded", "quality", "event")
-_MARKS: Final = frozenset({"recipe_start", "recipe_end"})
 _KNOWN_COLUMNS: Final = frozenset({*COLUMNS, "_id", "_rev", "is_desired", "timestamp", "quality"})
 
 
@@ -68,7 +68,7 @@ class ExportQuery:
         """Whether points of this category and variable are part of the export."""
         if self.variable not in {"", variable} or self.category not in {ALL, category}:
             return False
-        return self.with_marks or bool(self.variable) or variable not in _MARKS
+        return self.with_marks or bool(self.variable) or variable not in MARKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,9 @@ class Batch:
 class Export:
     """One export from a source into a file; `columns` are final once it runs."""
 
-    def __init__(self, reader: SourceReader, source: PointSource, query: ExportQuery) -> None:
+    def __init__(self, reader: SourceReader, query: ExportQuery) -> None:
         self.columns = query.columns
         self._reader = reader
-        self._source = source
         self._query = query
 
     async def to_csv(self, file: ExportFile, report: Callable[[Progress], None]) -> None:
@@ -127,7 +126,7 @@ class Export:
             return self._long_batches(self._spans(series), place)
         wide = WideExport(self._reader, query.every, query.carried_s, query.has)
         if query.category == "measured":
-            await wide.end_with_qualities(series, self._source.events)
+            await wide.end_with_qualities(series, self._reader.source.events)
         self.columns = wide.columns(series)
         return self._wide_batches(wide, series, place)
 
@@ -164,7 +163,10 @@ class Export:
     async def _series(self) -> list[Series]:
         """The series to export."""
         query, found = self._query, list[Series]()
-        for database, categories in ((self._source.points, POINTS), (self._source.events, EVENTS)):
+        for database, categories in (
+            (self._reader.source.points, POINTS),
+            (self._reader.source.events, EVENTS),
+        ):
             if query.category in {ALL, *categories}:
                 found += await self._reader.series(database)
         self._check_names(found)
@@ -189,7 +191,7 @@ class Export:
         ]
         for kind, name, names in known:
             if name and name not in names:
-                alike = difflib.get_close_matches(name, names, 1)
+                alike = most_like(name, names)
                 hint = f"did you mean {alike[0]}?" if alike else f"there are: {', '.join(sorted(names))}"
                 raise ExportRefusedError(f"there is no {kind} {name}; {hint}")
 
@@ -212,12 +214,12 @@ class Export:
 
 
 @asynccontextmanager
-async def open_export(source: PointSource, query: ExportQuery) -> AsyncIterator[Export]:
-    """An export, with its connection."""
+async def reading(source: PointSource) -> AsyncIterator[SourceReader]:
+    """A reader with a connection of its own."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
     connector = aiohttp.TCPConnector(ssl=source.tls or True)
     async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
-        yield Export(SourceReader(session, source), source, query)
+        yield SourceReader(session, source)
 
 
 def write_table(rows: Path, columns: Sequence[str], target: Path) -> None:

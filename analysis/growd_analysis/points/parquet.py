@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 from pyarrow.parquet import ParquetWriter
 
-from growd.store.exporting.csv_format import CsvFormat, number, stringify
+from growd_analysis.points.csv_format import CsvFormat, number, stringify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

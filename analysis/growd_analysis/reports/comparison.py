@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from growd import __version__
-from growd.runs.archive import short_id
+from growd.store.run_documents import short_id
 from growd_analysis.reports.axes import duration_axis
 from growd_analysis.reports.elements import Element, add, document, element, table
 from growd_analysis.reports.plots import COLOURS, DASHES, Frame, Steps, key

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from growd.bus.errors import UnknownNameError
-from growd.runs.account import LIGHTS
 from growd.store.history.history import HistoryQuery
+from growd_analysis.figures.account import LIGHTS
 from growd_analysis.reports.plots import WIDTH, Course, Steps
 from growd_camera.album import FOLDER, photos_of_run
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from growd.runs.figures import RunFigures
     from growd.store.couch import Document
     from growd.store.history.history import History
+    from growd_analysis.figures.figures import RunFigures
     from growd_camera.album import CameraPhoto
 
 PHOTO_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/webp"})

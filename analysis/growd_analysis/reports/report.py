@@ -16,7 +16,7 @@ from growd_analysis.reports.reading import notes_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from growd.runs.figures import RunFigures, VariableFigures
+    from growd_analysis.figures.figures import RunFigures, VariableFigures
     from growd_analysis.reports.language import Language
     from growd_analysis.reports.reading import CameraShot, Note, PhotoReader, RunCourse, RunReading
 

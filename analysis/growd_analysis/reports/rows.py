@@ -9,7 +9,7 @@ from growd.variables import VALVE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from growd.runs.figures import RunFigures
+    from growd_analysis.figures.figures import RunFigures
     from growd_analysis.reports.language import Language
 
     Pick = Callable[[RunFigures], float | None]

@@ -9,10 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import BusyError
-from growd.runs.counted import with_counted
-from growd.runs.run_figures import RunProgress, end_of, kept_figures
-from growd.runs.run_points import PointsRetiredError
 from growd.store.errors import StoreError
+from growd_analysis.figures.counted import with_counted
+from growd_analysis.figures.run_figures import RunProgress, end_of, kept_figures
+from growd_analysis.figures.run_points import PointsRetiredError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from datetime import tzinfo
     from pathlib import Path
 
-    from growd.runs.archive import RunArchive
-    from growd.runs.figures import RunFigures
-    from growd.runs.run_figures import FigurePoints
     from growd.store.couch import Document
     from growd.store.history.history import History
+    from growd_analysis.figures.figures import RunFigures
+    from growd_analysis.figures.run_figures import FigurePoints
     from growd_analysis.reports.reading import PhotoReader
+    from growd_analysis.runs.archive import RunArchive
 
 LIMIT_S: Final = 60.0
 """How long a request may take, in real seconds."""

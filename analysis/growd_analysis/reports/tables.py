@@ -11,8 +11,8 @@ from growd_analysis.reports.elements import Content, Element, add, element, pair
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from growd.runs.figures import Deviation, OutputFigures, RunFigures, VariableFigures
     from growd.store.couch import Document
+    from growd_analysis.figures.figures import Deviation, OutputFigures, RunFigures, VariableFigures
     from growd_analysis.reports.language import Language
     from growd_analysis.reports.reading import CameraShot, Note
 

@@ -223,7 +223,5 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
         "{name} in {unit} of {number} runs, by the time since their starts.",
         "{name} in {unit} von {number} Läufen, nach der Zeit seit ihrem Beginn.",
     ),
-    "hours": ("h", "h"),
-    "days_unit": ("d", "d"),
     "figures": ("Figures", "Zahlen"),
 }

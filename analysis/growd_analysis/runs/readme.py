@@ -5,9 +5,10 @@ from __future__ import annotations
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.runs.archive import AFTER_DAYS, MOST_MEASUREMENTS, MOST_NOTES, short_id
-from growd.store.exporting.csv_format import iso_time
+from growd.store.run_documents import short_id
 from growd.variables import VARIABLES
+from growd_analysis.points.csv_format import iso_time
+from growd_analysis.runs.archive import AFTER_DAYS, MOST_MEASUREMENTS, MOST_NOTES
 from growd_analysis.runs.tables import EVENTS, OBSERVATIONS, PHOTOS, POINTS, ROLLUPS, STUDY
 
 if TYPE_CHECKING:

@@ -12,23 +12,23 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
 import msgspec
 
-from growd.runs.archive import short_id
-from growd.runs.run_points import WIDTH_S, check_unmoved, is_rolled_up, retired_until, series_of
-from growd.store.exporting.csv_format import UNITS, iso_time, stringify
 from growd.store.exporting.source import MissingError, Span, exported_point
 from growd.store.history.known_series import MARKS
 from growd.store.rollups.document import RETIRED, RollupSeries
+from growd.store.run_documents import short_id
+from growd_analysis.figures.run_points import WIDTH_S, check_unmoved, is_rolled_up, retired_until, series_of
+from growd_analysis.points.csv_format import UNITS, iso_time, stringify
 from growd_analysis.runs.in_thread import in_thread
 from growd_analysis.runs.readme import readme
 from growd_analysis.runs.study import observations, study_fields
 from growd_analysis.runs.tables import EVENTS, OBSERVATIONS, PHOTOS, POINTS, ROLLUPS, STUDY, table
-from growd_client.address import API
+from growd_client.request import API
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
     from pathlib import Path
 
-    from growd.store.exporting.source import ExportedPoint, PointSource, Series, SourceReader
+    from growd.store.exporting.source import ExportedPoint, Series, SourceReader
     from growd.store.rollups.document import Rollup
     from growd_analysis.runs.run_zip import RunZip
     from growd_analysis.runs.tables import Table
@@ -61,7 +61,6 @@ class RunExport:
     """
 
     reader: SourceReader
-    source: PointSource
     described: dict[str, Any]
     kind: str
     scratch: Path
@@ -71,8 +70,8 @@ class RunExport:
     async def write(self, file: RunZip) -> Counts:
         """Write all members. Raises `StoreError`."""
         photos = await self._write_records(file) + await self._write_photos(file)
-        raw_from = await retired_until(self.reader, self.source)
-        series = await series_of(self.reader, self.source, self._run["environment"])
+        raw_from = await retired_until(self.reader)
+        series = await series_of(self.reader, self._run["environment"])
         numbers = [one for one in series if one.key[1] not in {"quality", "event"}]
         with tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(self.scratch)) as replay:
             await asyncio.to_thread(replay.write, b"timestamp,variable,value\n")
@@ -81,7 +80,7 @@ class RunExport:
                 buckets = await self._write_rollups(file, numbers, min(raw_from, self._end), replay)
             points = await self._write_points(file, numbers, raw_from, replay)
             await asyncio.to_thread(file.add_file, REPLAY, cast("BinaryIO", replay))
-        await check_unmoved(self.reader, self.source, raw_from, self._start)
+        await check_unmoved(self.reader, raw_from, self._start)
         events = await self._write_events(file, series)
         counts = Counts(points, events, buckets, photos)
         text = readme(self.described, self.kind, counts._asdict(), self._end, raw_from)
@@ -122,7 +121,7 @@ class RunExport:
                 await asyncio.to_thread(made.add, each)
         for note in self.described["notes"]:
             for name, member in zip(note["photos"], _photo_names(note), strict=True):
-                await self._write_photo(file, member, (self.source.events, note["id"], name))
+                await self._write_photo(file, member, (self.reader.source.events, note["id"], name))
         return sum(len(note["photos"]) for note in notes)
 
     async def _write_photos(self, file: RunZip) -> int:
@@ -130,7 +129,7 @@ class RunExport:
         rows = []
         for photo in self.photos:
             member = _photo_name(photo)
-            path = f"_{self.source.design}", *API.split("/"), "photo", photo.id
+            path = f"_{self.reader.source.design}", *API.split("/"), "photo", photo.id
             with suppress(MissingError):
                 await self._write_photo(file, member, path)
                 leaves = photo.canopy_cover, photo.canopy_greenness
@@ -158,7 +157,7 @@ class RunExport:
                 at = self._start // WIDTH_S * WIDTH_S
                 while at < until:
                     after = min(at + _SPAN_S, until)
-                    documents = await self.reader.rollups(self.source.rollups, one, WIDTH_S, at, after)
+                    documents = await self.reader.rollups(self.reader.source.rollups, one, WIDTH_S, at, after)
                     rows = [
                         row
                         for document in documents

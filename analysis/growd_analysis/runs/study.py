@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from growd.store.exporting.csv_format import iso_time
+from growd_analysis.points.csv_format import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from growd.store.exporting.csv_format import cell, iso_time, rounded_ms
+from growd_analysis.points.csv_format import cell, iso_time, rounded_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -125,7 +125,9 @@ class _Parquet:
         import pyarrow as pa  # noqa: PLC0415  an optional extra
         from pyarrow.parquet import ParquetWriter  # noqa: PLC0415
 
-        self._pa = pa
+        from growd_analysis.points.parquet import array_of  # noqa: PLC0415
+
+        self._pa, self._array_of = pa, array_of
         kinds = {
             TIME: pa.timestamp("ms", tz="UTC"),
             TEXT: pa.string(),
@@ -152,7 +154,7 @@ class _Parquet:
         rows, self._waiting = self._waiting, []
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(self._kinds)
         arrays = [
-            self._pa.array(_values(kind, column), field.type)
+            self._array_of([*map(rounded_ms, column)] if kind is TIME else column, field.type)
             for kind, column, field in zip(self._kinds, columns, self._schema, strict=True)
         ]
         self._writer.write_table(self._pa.Table.from_arrays(arrays, schema=self._schema))
@@ -179,11 +181,3 @@ def table(file: RunZip, layout: Layout, kind: str, scratch: Path) -> Iterator[Ta
 
 def _timed(value: Any) -> str:
     return "" if value is None else iso_time(value)
-
-
-def _values(kind: str, column: Sequence[Any]) -> list[Any]:
-    if kind is TIME:
-        return [None if value is None else rounded_ms(value) for value in column]
-    if kind is NUMBER:
-        return [None if value is None else float(value) for value in column]
-    return list(column)

@@ -7,12 +7,12 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-import msgspec
 from aiohttp import BodyPartReader, hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from growd.api.history import LATEST, time_of
 from growd.api.operation import Body, Call, Operation
+from growd.api.requests import decoded
 from growd.bus.errors import BusError, InvalidValueError, UnknownNameError, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.names import normalise
@@ -21,7 +21,7 @@ from growd.server.errors import ApiError
 from growd.server.json_answer import json_answer
 from growd.store.entries.journal import EntryFields
 from growd.store.entries.listing import JournalQuery
-from growd.store.errors import CouchError, PhotoError
+from growd.store.errors import PhotoError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -137,11 +137,7 @@ class EntryForm:
             text += piece
             if len(text) > _ENTRY_BYTES:
                 raise _too_large(f"the part entry is larger than {_ENTRY_BYTES} bytes")
-        try:
-            entry = msgspec.json.decode(text)
-        except (ValueError, RecursionError) as error:
-            sentence = f"the part entry is not well-formed JSON: {error}"
-            raise ApiError(400, "malformed_json", sentence, closes=True) from None
+        entry = decoded(text, "part entry")
         return [] if entry is None else entry  # null is refused as other values that are no object
 
     async def _read_photo(self, part: BodyPartReader, upload: EntryUpload) -> None:
@@ -223,13 +219,8 @@ async def get_photo(api: Api, call: Call) -> web.StreamResponse:
     entry_id, _, name = normalise(call.name).partition("/")
     if api.journal is None:
         raise UnknownNameError("photo", call.name)
-    try:
-        async with api.journal.photo(entry_id, name) as photo:
-            return await send_photo(call.request, photo)
-    except CouchError as error:
-        if call.request.writer.output_size:
-            raise  # the answer has begun
-        raise _unavailable(error) from None
+    async with api.journal.photo(entry_id, name) as photo:
+        return await send_photo(call.request, photo)
 
 
 def _journal(api: Api, environment: str) -> GrowersJournal:
@@ -240,11 +231,8 @@ def _journal(api: Api, environment: str) -> GrowersJournal:
 
 
 async def _draft(api: Api, journal: GrowersJournal, call: Call, body: dict[str, Any]) -> Any:
-    try:
-        who = api.who(call.request, body["by"])
-        return await journal.draft(normalise(call.name), entry_fields(body), who)
-    except CouchError as error:
-        raise _unavailable(error) from None
+    who = api.who(call.request, body["by"])
+    return await journal.draft(normalise(call.name), entry_fields(body), who)
 
 
 def _saved(api: Api, journal: GrowersJournal, entry: Any) -> web.StreamResponse:
@@ -256,10 +244,6 @@ def _addressed(api: Api, entry: dict[str, Any]) -> dict[str, Any]:
     folder = f"{api.prefix}/photo/{quote(entry['id'], safe=':')}"
     photos = [{**photo, "address": f"{folder}/{photo['name']}"} for photo in entry["photos"]]
     return {**entry, "photos": photos}
-
-
-def _unavailable(error: CouchError) -> ApiError:
-    return ApiError(503, "database_unavailable", str(error), {"Retry-After": "5"})
 
 
 JOURNAL_OPERATIONS: Final = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qs
@@ -117,11 +117,14 @@ class Operation:
     handler: Handler
     body: Body | None = None
     query: tuple[Field | Repeated, ...] = ()
-    answer: str = "object"  # the schema of the 200 answer, by its name in openapi.py
+    answer: str = "object"
+    """The schema of the 200 answer: `Answer<Name>` of the document."""
     refusals: tuple[int, ...] = ()
     is_open: bool = False
     """Whether it answers everybody, also without a login."""
     is_administrative: bool = False
+    schemas: Callable[[], Mapping[str, Any]] = dict
+    """Returns those that it adds to the document, by their names."""
 
     def read_query(self, query: str) -> dict[str, Any]:
         """The query's values by name, checked. Unknown ones are ignored: proxies and browsers add some."""

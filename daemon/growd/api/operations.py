@@ -26,7 +26,7 @@ from growd.bus.errors import BusError, UnknownNameError, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.names import MAX_NAME, normalise
 from growd.runtime.clock import RealClock
-from growd.runtime.event_loop import load
+from growd.runtime.sentence import code_of
 from growd.server.client_limits import Clients
 from growd.server.client_request import READING, address_of, client_of
 from growd.server.errors import ApiError, error_fields
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from growd.access.authorization import Authorization
     from growd.bus.messages import Message
     from growd.bus.nodes import Bus, Node
-    from growd.runs.archive import RunArchive
     from growd.runtime.clock import Clock
     from growd.store.entries.journal import GrowersJournal
     from growd.store.history.history import History
@@ -98,7 +97,6 @@ class Api:
         is_open: bool = False,
         clock: Clock | None = None,
         history: History | None = None,
-        runs: RunArchive | None = None,
         journal: GrowersJournal | None = None,
     ) -> None:
         self.bus = bus
@@ -113,22 +111,17 @@ class Api:
         self.bodies = BodyReader(self.limits)
         self.streams = Streams(node, self.limits, self.clients, self.clock, bus.clock.time)
         self.pages: dict[str, Page] = {}
-        """Further pages beneath `root`, by path; see `page_files.py` and `monitoring.py`."""
+        """Further pages beneath `root`, by path, such as those of the room `web`."""
         self.pages |= dict.fromkeys((root, f"{root}/", self.prefix, f"{self.prefix}/"), self._list_addresses)
         self.folders: dict[str, Callable[[str, web.BaseRequest], Awaitable[web.StreamResponse]]] = {}
-        """Answers by the rest of the path for everything beneath these paths, which all may read; see
-        `page_files.py` and `documentation.py`."""
+        """Answers by the rest of the path for everything beneath these paths, which all may read."""
         self._page = {f"{root}{path}" for path in ("", "/", "/api", "/api/", "/docs", "/worker.js")}
         self._open = {f"{self.prefix}/{each.resource}" for each in OPERATIONS if each.is_open}
         self.access = access
         self._mode = "couchdb" if access is not None else "open" if is_open else "local"
         self.history = history
-        self.runs = runs
         self.journal = journal
         self._calls: set[asyncio.Task[Any]] = set()
-        # the OpenAPI document, with this chamber's names or without
-        self._descriptions: dict[bool, bytes] = {}
-        self._described = (-1, -1)  # the changes of topics and services that they contain
 
     def offer(self, operations: Iterable[Operation]) -> None:
         """Serve further operations, those of a part, from now on."""
@@ -138,7 +131,6 @@ class Api:
     def _route(self) -> None:
         self.operations = (*_operations(self.limits), *self._of_parts)
         self.routes = _routes(self.operations)
-        self._described = (-1, -1)
 
     def is_page(self, path: str) -> bool:
         """Whether a path is the page or one of its files: they hold no data, so all may load them."""
@@ -186,7 +178,7 @@ class Api:
         checked = None if operation.body is None else operation.body.check(body)
         call = Call(request, name, operation.read_query(""), checked)
         try:
-            response = cast("JsonAnswer", await operation.handler(self, call))
+            response = cast("JsonAnswer", await self._run(operation, call))
         except (ApiError, BusError):
             raise
         except Exception:  # noqa: BLE001  the last resort, as for a request
@@ -227,10 +219,19 @@ class Api:
             self.access.require_administrator(request)
         values = operation.read_query(query)
         if operation.body is None or (operation.body.with_photos and is_form(request)):
-            return await operation.handler(self, Call(request, name, values, None))
+            return await self._run(operation, Call(request, name, values, None))
         async with self.bodies.reading(request) as given:
             body = operation.body.check(given)
-            return await operation.handler(self, Call(request, name, values, body))
+            return await self._run(operation, Call(request, name, values, body))
+
+    async def _run(self, operation: Operation, call: Call) -> web.StreamResponse:
+        """The answer of an operation. `ApiError` 503 if it needs the database, which does not answer."""
+        try:
+            return await operation.handler(self, call)
+        except StoreError as error:
+            if call.request.writer.output_size:
+                raise  # the answer has begun
+            raise ApiError.without_database(error) from None
 
     def _find(self, method: str, path: str) -> tuple[Operation, str]:
         """The operation at a path, and the name of what it is about, or ""."""
@@ -311,7 +312,9 @@ class Api:
         if answer["success"]:
             return json_answer(answer)
         # a client that looks only at the status must see a refusal
-        return json_answer({**answer, **error_fields("refused", answer["message"])}, status=400)
+        refusal = answer | error_fields("refused", answer["message"])
+        said = code_of(answer["message"])  # a sentence in any language, if there is a code
+        return json_answer(refusal | said if said["code"] else refusal, status=400)
 
     async def to_end(self, work: Coroutine[Any, Any, T], name: str) -> T:
         """The result of `work`, which goes on to its end even if the client disconnects."""
@@ -383,39 +386,10 @@ class Api:
             raise UnknownNameError("environment", environment)
         self.history.check_environment(environment)
         query = history_query(environment, call.query, self.bus.clock.time())
-        try:
-            async with self.history.answering(query, client_of(call.request)) as past:
-                answer = json_answer(past)
-                await answer.send(call.request)
-                return answer
-        except StoreError as error:
-            raise _unavailable(error) from None
-
-    async def list_runs(self, call: Call) -> web.StreamResponse:
-        environment = normalise(call.name)
-        if self.history is None or self.runs is None:
-            raise UnknownNameError("environment", environment)
-        self.history.check_environment(environment)
-        try:
-            runs, more = await self.runs.newest(
-                environment, call.query["limit"], call.query["before"] or None
-            )
-        except StoreError as error:
-            raise _unavailable(error) from None
-        return json_answer({"environment": environment, "runs": runs, "more": more})
-
-    async def read_run(self, call: Call) -> web.StreamResponse:
-        if self.history is None or self.runs is None:
-            raise UnknownNameError("run", call.name)
-        now = self.bus.clock.time()
-        try:
-            run = await self.runs.find(call.name)
-            described = await self.runs.describe(run, now)
-            span = run["environment"], run["started"], run["ended"] or now
-            described |= await self.history.events(*span, client_of(call.request))
-        except StoreError as error:
-            raise _unavailable(error) from None
-        return json_answer(described)
+        async with self.history.answering(query, client_of(call.request)) as past:
+            answer = json_answer(past)
+            await answer.send(call.request)
+            return answer
 
     # nodes
 
@@ -434,25 +408,6 @@ class Api:
         if self.access is not None:
             user, role = await self.access.identify(call.request)
         return json_answer({"access": self._mode, "user": user, "role": role})
-
-    # the API itself
-
-    def document(self, *, chamber: bool = False) -> dict[str, Any]:
-        """The OpenAPI document; with `chamber` also the paths of this chamber's services and topics."""
-        from growd.api.openapi import document, secured  # noqa: PLC0415  only who asks for it needs it
-
-        described = document(self.operations, self.prefix, self.bus if chamber else None)
-        return described if self.access is None else secured(described)
-
-    async def get_openapi(self, call: Call) -> web.StreamResponse:
-        await load("growd.api.openapi")
-        now = (self.bus.topics.changes, self.bus.services.changes)
-        if self._described != now:
-            self._descriptions, self._described = {}, now
-        chamber = call.query["chamber"]
-        if chamber not in self._descriptions:
-            self._descriptions[chamber] = msgspec.json.encode(self.document(chamber=chamber))
-        return JsonAnswer(self._descriptions[chamber])
 
 
 _TIMEOUT: Final = Field("timeout", Kind.FLOAT64, 0, unit="s", default=0.0, doc="longest time to wait")
@@ -547,31 +502,12 @@ OPERATIONS: Final = (
         Api.read_history, query=HISTORY_QUERY, answer="history",
         refusals=(404, 503),
     ),
-    Operation(
-        "GET", "runs", "environment", "List the runs of recipes, the newest first", Api.list_runs,
-        query=(
-            Field("limit", Kind.INT64, 1, 500, default=50, doc="the most runs"),
-            Field(
-                "before", Kind.FLOAT64, 0, unit="s", default=0.0,
-                doc="only runs that started before this UNIX time; 0: all",
-            ),
-        ),
-        answer="runs", refusals=(404, 503),
-    ),
-    Operation(
-        "GET", "run", "run", "Read a run: its record, notes, measurements by hand and events", Api.read_run,
-        answer="run", refusals=(404, 503),
-    ),
     *JOURNAL_OPERATIONS,
     Operation("GET", "node", "", "List the nodes", Api.list_nodes, answer="names"),
     Operation("GET", "node", "node", "Describe a node", Api.get_node, answer="node", refusals=(404,)),
     Operation(
         "GET", "session", "", "Who the client is, and what it may do", Api.get_session,
         answer="session", refusals=(429, 503), is_open=True,
-    ),
-    Operation(
-        "GET", "openapi.json", "", "This document", Api.get_openapi,
-        query=(Field("chamber", Kind.BOOL, default=False, doc="with the names of this chamber"),),
     ),
 )  # fmt: skip
 
@@ -609,10 +545,6 @@ def _not_allowed(method: str, allowed: Iterable[str]) -> ApiError:
     allow = ", ".join(allowed)
     sentence = f"{method} is not allowed here; allowed: {allow}"
     return ApiError(405, "method_not_allowed", sentence, {"Allow": allow})
-
-
-def _unavailable(error: StoreError) -> ApiError:
-    return ApiError(503, "database_unavailable", str(error), {"Retry-After": "5"})
 
 
 def own_name(kind: str, name: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
+
+from growd.runtime.text import most_like
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,7 +94,7 @@ class UndeclaredError(BusError, LookupError):
 
     def __init__(self, name: str, node: str, declared: Sequence[str]) -> None:
         bare, names = name.removeprefix(f"{node}/"), [each.removeprefix(f"{node}/") for each in declared]
-        like = [each for each in names if each.endswith(f"/{bare}")] or get_close_matches(bare, names, 1, 0.5)
+        like = [each for each in names if each.endswith(f"/{bare}")] or most_like(bare, names, 0.5)
         hint = f"did you mean {node}/{like[0]}?" if like else f"it has {', '.join(names)}"
         super().__init__(f"the node {node} has no parameter {shown(bare)} (new=true would add it); {hint}")
         self.name = name

@@ -173,6 +173,8 @@ def _plain(number: float) -> str:
 
 def _is_text(value: str) -> bool:
     """Whether UTF-8 can encode it; half a surrogate pair would break every reader."""
+    if value.isascii():
+        return True
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -79,9 +79,15 @@ class MessageType:
         """Check the value of a message: bare for one field, an object for more."""
         if len(self.fields) == 1:
             return self.fields[0].check(value)
-        if not isinstance(value, dict) or value.keys() != {field.name for field in self.fields}:
-            raise InvalidArgumentsError(f"{self.name} has the fields {self.signature()}, not {shown(value)}")
-        return {field.name: field.check(value[field.name]) for field in self.fields}
+        if not isinstance(value, dict) or len(value) != len(self.fields):
+            raise self._other_fields(value)
+        try:
+            return {field.name: field.check(value[field.name]) for field in self.fields}
+        except KeyError:
+            raise self._other_fields(value) from None
+
+    def _other_fields(self, value: Any) -> InvalidArgumentsError:
+        return InvalidArgumentsError(f"{self.name} has the fields {self.signature()}, not {shown(value)}")
 
     def checker(self) -> Callable[[Any], Any]:
         """`check` for many values; see `Field.checker`."""

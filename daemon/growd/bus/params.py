@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -194,7 +193,7 @@ class Parameters:
             await asyncio.wait([self._saving])
 
     async def _submit(self, values: Mapping[str, Any], node: str | None, *, is_new: bool = False) -> Any:
-        if len(self._waiting) + len(self._under_way) >= MAX_SETS and self._open_sets() >= MAX_SETS:
+        if len(self._waiting) + len(self._under_way) >= MAX_SETS:
             raise BusyError("sets of parameters", MAX_SETS)
         this = _Set(values, node, is_new, asyncio.get_running_loop().create_future())
         self._waiting.append(this)
@@ -202,16 +201,13 @@ class Parameters:
             self._saving = asyncio.create_task(self._save_all(), name="parameters: save")
         return await this.done
 
-    def _open_sets(self) -> int:
-        """The sets without an answer; some that are under way together get theirs before the others."""
-        return sum(not each.done.done() for each in (*self._waiting, *self._under_way))
-
     async def _save_all(self) -> None:
         try:
             while self._waiting:
                 await self._gather()
                 self._under_way, self._waiting = self._waiting, []
                 await self._save_together(self._under_way)
+                self._under_way = []
         finally:
             for each in (*self._under_way, *self._waiting):
                 each.done.cancel()  # does nothing if it is done: only if this task was cancelled
@@ -228,59 +224,45 @@ class Parameters:
 
     async def _save_together(self, sets: list[_Set]) -> None:
         """Save these sets in one write, then change the tree, as if each were alone."""
-        declarations = self._declarations
-        accepted, write = self._planned_together(sets)
-        if not accepted:
-            return
-        try:
-            await self._save(write)
-        except Exception as error:  # noqa: BLE001  the callers get it
-            if len(accepted) == 1:
-                accepted[0][0].finish(error)
-            else:  # a value that can't be saved must not prevent the others
-                for each, _ in accepted:
-                    await self._save_together([each])
-            return
-        made = _Write()
-        holds = declarations == self._declarations  # then the plans hold too
-        outcomes = [(each, self._make(each, change if holds else None, made)) for each, change in accepted]
-        if made != write:  # a node has declared something meanwhile
-            self._out_of_sync = self._out_of_sync.union(
-                write.changed, write.removed, made.changed, made.removed
-            )
-            with suppress(Exception):  # the next write tries again
-                await self._save(_Write())
-        for each, outcome in outcomes:
-            each.finish(outcome)
+        is_stored_wrong = False
+        while True:
+            declarations = self._declarations
+            planned, write = self._planned_together(sets)
+            if write.changed or write.removed or is_stored_wrong:
+                try:
+                    await self._save(write)
+                except Exception as error:  # noqa: BLE001  the callers get it
+                    planned = [
+                        (each, error if isinstance(plan, TreeChange) else plan) for each, plan in planned
+                    ]
+                    break
+            if declarations == self._declarations:
+                break
+            is_stored_wrong = True  # a node has declared something meanwhile, which may forbid a set
+            self._out_of_sync = self._out_of_sync.union(write.changed, write.removed)
+        for each, plan in planned:
+            each.finish(self._made(each, plan) if isinstance(plan, TreeChange) else plan)
 
-    def _planned_together(self, sets: list[_Set]) -> tuple[list[tuple[_Set, TreeChange]], _Write]:
-        """The sets that are possible in this order, and what the store has to write; refuses the others."""
+    def _planned_together(self, sets: list[_Set]) -> tuple[list[tuple[_Set, TreeChange | Exception]], _Write]:
+        """What each set changes in this order, or why it is refused, and what the store has to write."""
         draft = self._tree if len(sets) == 1 else self._tree.copy()
-        accepted: list[tuple[_Set, TreeChange]] = []
+        planned: list[tuple[_Set, TreeChange | Exception]] = []
         write = _Write()
         for each in sets:
             try:
                 change = self._planned(draft, each)
             except Exception as error:  # noqa: BLE001  the caller gets it
-                each.finish(error)
+                planned.append((each, error))
                 continue
             if draft is not self._tree:
                 draft.change(*change)
             write.add(each, *change)
-            accepted.append((each, change))
-        return accepted, write
+            planned.append((each, change))
+        return planned, write
 
-    def _make(self, each: _Set, change: TreeChange | None, made: _Write) -> Any:
-        """Change the tree by a saved set: the answer, or the error if a declaration now forbids it.
-
-        Without a `change` it is planned again.
-        """
-        try:
-            change = change or self._planned(self._tree, each)
-            self._tree.change(*change)
-        except Exception as error:  # noqa: BLE001  the caller gets it
-            return error
-        made.add(each, *change)
+    def _made(self, each: _Set, change: TreeChange) -> Any:
+        """Change the tree by a saved set: the answer."""
+        self._tree.change(*change)
         name, value = next(iter(each.values.items()))
         return None if value is _DELETED and name not in self._tree else self._tree.get(name)
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from msgspec import Meta
 
 from growd.config.base import Name, Section
+from growd.config.chamber import chambers_of
 from growd.config.findings import Finding, at, beyond_range, of_other_kinds, once
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
     from growd.config.findings import Fault
+    from growd.config.root import Config
 
 Kind = Literal[
     "out_of_band",
@@ -40,16 +42,6 @@ Kind = Literal[
 
 class AlertOptions(Section, frozen=True):
     """One alert rule. docs/alerts.md describes each kind."""
-
-    points: ClassVar = 10_000
-    """`outbox` starts when more points wait: several hours of a usual chamber."""
-
-    free_mb: ClassVar = 500.0
-    """`disk_full` starts when less space is free, which is what the database leaves."""
-
-    above_degc: ClassVar = 80.0
-    """`too_hot` starts above this temperature. A Raspberry Pi throttles there (raspberrypi.com, "Frequency
-    management and thermal control")."""
 
     name: Name
     """Name in messages and records."""
@@ -97,9 +89,6 @@ class Notify(Section, frozen=True):
     `growd/<device>/alerts/event`.
     """
 
-    timeout_s: ClassVar = 30.0
-    """Time limit of one message, including the connection."""
-
     name: Name
     """Name of the channel."""
 
@@ -126,43 +115,17 @@ _RULES_WITH: Final = {
 }
 """Options of some kinds of rules only."""
 
-DEFAULT_ALERTS: Final = (
-    AlertOptions(name="device-failed", kind="device_failed", for_s=120.0, severity="critical"),
-    AlertOptions(name="no-value", kind="no_value", for_s=900.0),
-    AlertOptions(name="set-point-missed", kind="set_point_missed", for_s=900.0),
-    AlertOptions(name="interlock", kind="interlock", for_s=0.0, severity="critical"),
-    AlertOptions(name="not-confirmed", kind="not_confirmed", for_s=0.0, severity="critical"),
-    AlertOptions(name="calibration-due", kind="calibration_due", for_s=0.0, repeat_s=604_800.0),
-    AlertOptions(name="sensors-apart", kind="sensors_apart", for_s=0.0),
-    AlertOptions(name="hold", kind="hold", for_s=0.0),
-    AlertOptions(name="recipe-ended", kind="recipe_ended", for_s=0.0, severity="info"),
-    AlertOptions(name="recipe-stalled", kind="recipe_stalled", for_s=3_600.0),
-    AlertOptions(name="database", kind="database", for_s=1_800.0),
-    AlertOptions(name="points-lost", kind="points_lost", for_s=0.0, severity="critical"),
-    AlertOptions(name="problem", kind="problem", for_s=60.0, severity="critical"),
-    AlertOptions(name="replication", kind="replication", for_s=3_600.0),
-    AlertOptions(name="disk-full", kind="disk_full", for_s=120.0, severity="critical"),
-    AlertOptions(name="database-room", kind="database_room", for_s=120.0, severity="critical"),
-    AlertOptions(name="too-hot", kind="too_hot", for_s=120.0),
-)
-"""The default rules, with a channel and without a rule. Only the operator knows the band of a variable."""
 
-
-def faults_of_alerts(
-    alerts: Sequence[AlertOptions],
-    channels: Sequence[Notify],
-    measured: Mapping[str, Collection[str]],
-    *,
-    broker: str,
-) -> Iterator[Finding]:
-    """Checks across options. `measured` has the measured variables by environment, `broker` its host."""
-    yield from once(("alert",), "name", [each.name for each in alerts])
-    yield from once(("notify",), "name", [each.name for each in channels])
-    for index, channel in enumerate(channels):
-        for option, reason in _faults_of_channel(channel, broker):
+def faults_of_alerts(config: Config) -> Iterator[Finding]:
+    """What is invalid in rules and channels beyond single options."""
+    measured = {chamber.environment: chamber.known for chamber in chambers_of(config)}
+    yield from once(("alert",), "name", [each.name for each in config.alert])
+    yield from once(("notify",), "name", [each.name for each in config.notify])
+    for index, channel in enumerate(config.notify):
+        for option, reason in _faults_of_channel(channel, config.mqtt.host):
             yield Finding(("notify", index, option), f"{channel.name}: {reason}")
-    known = {channel.name for channel in channels}
-    for index, alert in enumerate(alerts):
+    known = {channel.name for channel in config.notify}
+    for index, alert in enumerate(config.alert):
         yield from at(("alert", index), of_other_kinds(alert, _RULES_WITH))
         for option, reason in (*_faults_of_rule(alert, measured), *_faults_of_choice(alert, known)):
             yield Finding(("alert", index, option), f"{alert.name}: {reason}")

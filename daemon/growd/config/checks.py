@@ -25,7 +25,7 @@ RESERVED: Final = frozenset(
         "environments",  # older clients use this word for all environments
         # nodes of the daemon itself
         *("alerts", "chambers", "configuration", "database", "hold", "http", "log", "machine", "mqtt"),
-        *("parts", "photos", "recorder", "replication", "retention", "rollups", "simulator"),
+        *("parts", "photos", "recipe_plans", "recorder", "replication", "retention", "rollups", "simulator"),
         *("status", "store"),
     )
 )

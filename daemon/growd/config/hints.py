@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.device_kinds import OUTPUT_KINDS, SENSOR_KINDS
 from growd.own_kinds import OUTPUTS, SENSORS, offers
 from growd.runtime.files import read_text
+from growd.runtime.text import most_like
 
 if TYPE_CHECKING:
     import pathlib
@@ -117,7 +117,7 @@ def _as_name(text: str) -> str:
 def _meant_kind(value: object, *, is_sensor: bool) -> str:
     """The kind that is written almost like this, such as scd4x for "SCD41"; "" if there is none."""
     name = str(value).lower().replace("-", "_")
-    meant = get_close_matches(name, SENSOR_KINDS if is_sensor else OUTPUT_KINDS, 1, 0.75)
+    meant = most_like(name, SENSOR_KINDS if is_sensor else OUTPUT_KINDS, 0.75)
     return f"; did you mean {meant[0]}?" if meant else ""
 
 

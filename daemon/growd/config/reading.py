@@ -7,7 +7,6 @@ value. msgspec stops at the first fault, so the structs are walked here.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import logging
 import math
 import os
@@ -33,6 +32,7 @@ from growd.config.types import described
 from growd.device_kinds import OUTPUT_KINDS, SENSOR_KINDS
 from growd.own_kinds import measuring_anything, reason_of
 from growd.runtime.files import EncodingError, read_text
+from growd.runtime.text import most_like
 
 if TYPE_CHECKING:
     import pathlib
@@ -423,7 +423,7 @@ class _Reader:
     def _unknown(self, name: str, known: list[str], kind: type[Any], path: OptionPath) -> None:
         in_chamber = path[:1] == ("chamber",) and len(path) == 2  # noqa: PLR2004  chamber, id
         is_section = kind is Config or in_chamber
-        like = difflib.get_close_matches(name, known, 1)
+        like = most_like(name, known)
         hint = f"; is it {like[0]}?" if like else ""
         what = "section" if is_section else "option"
         listed = f"; known are {', '.join(known)}" if not like else ""

@@ -145,7 +145,7 @@ class DeviceServices:
             **answer,
             **code_of(answer["message"]),
         }
-        return {**answer, "message": str(answer["message"])}
+        return answer
 
     async def _answer(self, service: DeviceService, arguments: dict[str, Any], who: str) -> dict[str, Any]:
         if self._is_busy or self._calls.is_pending:

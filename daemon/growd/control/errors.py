@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-from growd.runtime.sentence import Sentence
+from typing import Final
 
 DEVICE_ERRORS: Final = (OSError, RuntimeError, ValueError)
 """The errors that a device's `read` or `write` may raise. Any other error is a bug and propagates."""
@@ -12,13 +10,6 @@ DEVICE_ERRORS: Final = (OSError, RuntimeError, ValueError)
 
 class ControlError(Exception):
     """Base of all errors of this package."""
-
-
-class ExperimentError(ControlError):
-    """An experiment or a calibration is refused, or ends early. The text says why."""
-
-    def __init__(self, text: str, code: str = "", **fields: Any) -> None:
-        super().__init__(Sentence(text, code, **fields) if code else text)
 
 
 class DeviceTimeoutError(ControlError, TimeoutError):

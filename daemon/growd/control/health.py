@@ -91,6 +91,7 @@ class Health:
 
     def warming_up(self, message: str) -> None:
         """The device answers, but has no reading yet."""
+        self._code = "device_not_ready"
         self._set_state(State.WARM_UP, one_line(message))
 
     def failed_once(self, message: str) -> None:

@@ -79,7 +79,7 @@ class Receiver:
                     await self._listen()
         except Exception as error:
             self._readings.publish_none(Quality.FAULT)
-            self._health.failed(f"internal error while receiving: {error!r}")
+            self._health.failed(Sentence(f"internal error while receiving: {error!r}", "internal_error"))
             raise
 
     def take(self, message: Any) -> None:
@@ -113,7 +113,7 @@ class Receiver:
                 if now >= fresh_until:
                     self._has_gone_stale()
                 elif newest is not None and not is_good:
-                    self._health.degraded(self._reason)
+                    self._health.degraded(Sentence(self._reason, "invalid_reading"))
                 await self._clock.sleep(LEAST_S)
                 left = fresh_until - self._clock.monotonic()
                 await self._arrival(min(left, _SLICE_S) if left > 0 else _SLICE_S)

@@ -16,7 +16,7 @@ from growd.control.errors import DEVICE_ERRORS, NoReadingError
 from growd.control.health import Health, State
 from growd.control.topics import feedback, raw
 from growd.runtime.pauses import Pauses
-from growd.runtime.sentence import of_error
+from growd.runtime.sentence import Sentence, of_error
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Sampler:
     reading, and after 10 s, it is warm-up.
 
     The interval is a parameter, within `intervals_s`: the stale limits of the readers depend on that range.
-    The device's `services` run within `read_timeout_s` each. `shared` and `confirms` are as for `Readings`.
+    `shared` and `confirms` are as for `Readings`.
     """
 
     def __init__(
@@ -133,9 +133,6 @@ class Sampler:
         not_ready: type[Exception] = NeverNotReadyError,
         not_ready_limit_s: float = NOT_READY_LIMIT_S,
         retries: Pauses = RETRIES,
-        services: Iterable[DeviceService] = (),
-        calibrations: SensorCalibrations | None = None,
-        log: CalibrationLog | None = None,
         shared: Collection[str] = (),
         confirms: str = "",
     ) -> None:
@@ -145,17 +142,10 @@ class Sampler:
         self._device = device
         self._read = read
         self._prepare = prepare
+        self._worker = worker
+        self._limit_s = read_timeout_s
         self._calls = DeviceCalls(device, worker, bus.clock, read_timeout_s)
-        self._services = DeviceServices(
-            self.node,
-            device,
-            services,
-            worker=worker,
-            clock=bus.clock,
-            limit_s=read_timeout_s,
-            calibrations=calibrations,
-            log=log,
-        )
+        self._services: DeviceServices | None = None
         variables = tuple(variables)
         self._health = Health(self.node, environment, device, bus.clock, variables)
         self._readings = Readings(self.node, environment, device, variables, shared=shared, confirms=confirms)
@@ -171,6 +161,24 @@ class Sampler:
         self._failures = 0
         self._waiting_since: float | None = None
 
+    def offer(
+        self,
+        services: Iterable[DeviceService],
+        calibrations: SensorCalibrations | None = None,
+        log: CalibrationLog | None = None,
+    ) -> None:
+        """Offer services of the device, each within `read_timeout_s`; see `DeviceServices`."""
+        self._services = DeviceServices(
+            self.node,
+            self._device,
+            services,
+            worker=self._worker,
+            clock=self._clock,
+            limit_s=self._limit_s,
+            calibrations=calibrations,
+            log=log,
+        )
+
     async def run(self) -> None:
         """Sample until cancelled, on a schedule without drift. Missed slots are skipped."""
         try:
@@ -182,10 +190,11 @@ class Sampler:
                     await self._sample()
                     await self._wait_for_slot(heart)
         except Exception as error:
-            self._fault(f"internal error while reading the sensor: {error!r}")
+            self._fault(Sentence(f"internal error while reading the sensor: {error!r}", "internal_error"))
             raise
         finally:
-            self._services.close()
+            if self._services is not None:
+                self._services.close()
             self._calls.close()
 
     async def _sample(self) -> None:
@@ -220,7 +229,7 @@ class Sampler:
 
     def _publish(self, reading: Mapping[str, float]) -> None:
         if wrong := self._readings.publish(reading):
-            self._health.degraded(wrong)
+            self._health.degraded(Sentence(wrong, "invalid_reading"))
         else:
             self._health.succeeded()
 

@@ -1,22 +1,18 @@
-"""The data folder: its lock, since only one growd at a time may use it, its notes, and where it is."""
+"""The data folder: its lock, since only one growd at a time may use it."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
 import os
-import re
 import stat
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
-
-from growd.runtime.files import read_regular, sync_folder, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
 LOCK_NAME: Final = "growd.lock"
 RESTORING: Final = "restoring"
@@ -134,84 +130,3 @@ def _lock(descriptor: int, kind: int) -> bool:
 
 def _owner(descriptor: int) -> str:
     return os.pread(descriptor, _PID_WIDTH, 0).decode(errors="replace").strip()
-
-
-UPGRADE_NOTE: Final = "failed-upgrade"
-_MOST_BYTES: Final = 4096
-
-
-def leave_note(data: Path, sentence: str) -> None:
-    """Blocking. Raises OSError."""
-    write_atomically(data / UPGRADE_NOTE, sentence.encode()[:_MOST_BYTES])
-
-
-def take_note(data: Path) -> str:
-    """The note, which is removed; "" if there is none. Blocking. Raises OSError."""
-    content = read_regular(data / UPGRADE_NOTE, _MOST_BYTES)
-    if content is None:
-        return ""
-    (data / UPGRADE_NOTE).unlink()
-    sync_folder(data)
-    return content.decode(errors="replace")
-
-
-_IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
-_LOST_ROOT: Final = re.compile(r"(^|\s)(overlayroot=\S*tmpfs|boot=overlay)")
-"""Words of the kernel's command line that put the root below an overlay in memory (raspi-config)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Mount:
-    point: Path
-    kind: str
-    options: str
-
-
-def memory_below(folder: Path, root: Path = Path("/")) -> str | None:
-    """The file system in memory that holds `folder`, such as "tmpfs"; None on a disk. Blocking.
-
-    `root` is where /proc is. An overlay counts by the file system of its upper layer.
-    """
-    try:
-        mounts = _mounts(root / "proc/self/mountinfo")
-    except OSError:
-        return None
-    mount = _holding(mounts, Path(os.path.realpath(folder)) if root == Path("/") else folder)
-    if mount is None or mount.kind != "overlay":
-        return mount.kind if mount is not None and mount.kind in _IN_MEMORY else None
-    return _upper(mount, mounts, root)
-
-
-def _upper(overlay: _Mount, mounts: list[_Mount], root: Path) -> str | None:
-    found = re.search(r"(?:^|,)upperdir=([^,]+)", overlay.options)
-    if found is None:
-        return None  # read-only
-    upper = _holding(mounts, Path(found[1]))
-    if upper is not None and upper is not overlay:
-        return f"an overlay with its changes in {upper.kind}" if upper.kind in _IN_MEMORY else None
-    try:  # its upper layer is not visible from here, as in a container
-        words = (root / "proc/cmdline").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    return "an overlay with its changes in memory" if _LOST_ROOT.search(words) else None
-
-
-def _holding(mounts: list[_Mount], folder: Path) -> _Mount | None:
-    """The mount of a folder: the deepest, and of several at one place the last."""
-    around = [mount for mount in mounts if folder.is_relative_to(mount.point)]
-    return max(reversed(around), key=lambda mount: len(mount.point.parts), default=None)
-
-
-def _mounts(file: Path) -> list[_Mount]:
-    """Raises OSError."""
-    mounts = []
-    for line in file.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
-        before, _, after = line.partition(" - ")
-        fields, more = before.split(" "), after.split(" ")
-        if len(fields) > 4 and len(more) > 2:  # noqa: PLR2004  mount point; type, source, options
-            mounts.append(_Mount(Path(_unescaped(fields[4])), more[0], _unescaped(more[2])))
-    return mounts
-
-
-def _unescaped(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)

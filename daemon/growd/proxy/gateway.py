@@ -25,10 +25,8 @@ from growd.server.client_request import add_cors, send_continue, split_target
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
     from contextlib import AbstractAsyncContextManager
-
-    from growd.server.client_request import RequestHandler
 
 
 class GatewayError(Exception):
@@ -48,6 +46,11 @@ class AnswerTooLargeError(GatewayError):
 
 
 _log = logging.getLogger(__name__)
+
+# How a view is asked for rows from an index that is not brought up first.
+_STALE: Final = frozenset(
+    {"stale=ok", "stale=update_after", "update=lazy", "update=false", "stable=true", "stable=false"}
+)
 
 READ_AHEAD: Final = 256 * 1024  # bytes of an answer held before the database is read no further
 SMALL: Final = 64 * 1024  # bytes of a body that is sent in one piece with its head
@@ -87,6 +90,8 @@ class Gateway:
         closed: frozenset[str] = frozenset(),
     ) -> None:
         self.stall_limit = stall_limit
+        self.answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse | None]] | None = None
+        """Answers some requests in place of the database, and the others with None; set by a part."""
         self._closed = closed
         self._upstream = upstream
         self._session: aiohttp.ClientSession | None = None
@@ -115,7 +120,8 @@ class Gateway:
         if name in self._closed:
             return ApiError(403, "forbidden", f"{name} is reserved for growd").response_to(request)
         try:
-            return await self._hand_on(request, instead)
+            answer = None if self.answer is None else await self.answer(request)
+            return await self._hand_on(request, instead) if answer is None else answer
         except ApiError as refusal:
             return refusal.response_to(request)
         except UpstreamUnreachableError as error:
@@ -216,29 +222,30 @@ class Gateway:
 
 
 class FlushBeforeRead:
-    """Lets `database` handle requests, those for `databases` within `reading()`.
+    """Lets `gateway` handle requests, those for `databases` within `reading()`.
 
-    Points wait for a batch to spare the card; a reader, and a feed while it is open, must see them anyway.
+    Points wait for a batch to spare the card; a reader, and a feed while it is open, must see them anyway. So
+    views are always answered from an index that is brought up first: it may be as old as the last reader.
     `reading` is called with True for a feed from now on. It gets waiting points as changes: points that were
     sent before it begins would be neither in the feed nor in the view that its client has read.
     """
 
     def __init__(
         self,
-        database: RequestHandler,
+        gateway: Gateway,
         databases: Collection[str],
         reading: Callable[[bool], AbstractAsyncContextManager[None]],
     ) -> None:
-        self._database = database
+        self._gateway = gateway
         self._databases = databases
         self._reading = reading
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request."""
         if first_segment(request) not in self._databases:
-            return await self._database.handle(request)
+            return await self._gateway.handle(request)
         async with self._reading(_begins_now(request.raw_path)):
-            return await self._database.handle(request)
+            return await self._gateway.handle(request, _fresh_target(request.raw_path))
 
 
 class _Exchange:
@@ -358,6 +365,17 @@ class _Upload:
         if not piece:
             raise StopAsyncIteration
         return piece
+
+
+def _fresh_target(target: str) -> str | None:
+    """A request for a view or list without what asks for an old index; None where nothing asks for that."""
+    path, _, query = target.partition("?")
+    parts = query.split("&")
+    kept = [part for part in parts if part not in _STALE]
+    is_of_a_view = "/_view/" in path or "/_list/" in path
+    if len(kept) == len(parts) or not is_of_a_view or not target.startswith("/"):
+        return None
+    return f"{path}?{'&'.join(kept)}"
 
 
 def first_segment(request: web.BaseRequest) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -30,7 +31,7 @@ _log = logging.getLogger(__name__)
 _NOT_SAVED: Final = "; could not be saved, so it ends with a restart: "
 
 
-class SetPoint(msgspec.Struct, forbid_unknown_fields=True):
+class SetPoint(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """A set point by hand: its value, who set it, and when (UNIX seconds).
 
     `over` is the set point of the recipe that it overrides (see `Plan.written`), None without one.
@@ -76,7 +77,8 @@ class SetPointsByHand:
         self._store = store
         self._reach = {} if reach is None else reach
         self._held: dict[str, SetPoint] = {}
-        self._is_saved = True
+        self._changes = self._saved = 0  # how often set points changed, and how many of that are saved
+        self._saving: asyncio.Task[None] | None = None  # the next save, which has not begun
         for variable in VARIABLES:
             topic = self._topic(variable)
             topic.keeper = partial(self._on_client_message, variable)
@@ -112,7 +114,7 @@ class SetPointsByHand:
     def drop(self, variable: str) -> None:
         """Forget a set point, which the caller releases or replaces on the topic."""
         if self._held.pop(variable, None) is not None:
-            self._is_saved = False
+            self._changes += 1
 
     async def restore(self) -> None:
         """Publish the saved set points that are still in force. Raises OSError.
@@ -128,7 +130,8 @@ class SetPointsByHand:
                 self._set(variable, last, "a client, while growd started")
             elif last is None and variable in saved:
                 self._restore(variable, saved[variable])
-        self._is_saved = msgspec.to_builtins(self._held) == saved
+        if msgspec.to_builtins(self._held) != saved:
+            self._changes += 1
         await self.save()
 
     def _restore(self, variable: str, saved: Any) -> None:
@@ -146,16 +149,18 @@ class SetPointsByHand:
         publisher.publish(None, Quality.STALE)
 
     async def save(self) -> None:
-        """Save changes. Raises OSError."""
-        if self._is_saved:
+        """Save changes; those that come in one turn of the loop share a write. Raises OSError."""
+        if self._saved == self._changes:
             return
-        self._is_saved = True
-        try:
-            if self._store is not None:
-                await self._store.save(msgspec.to_builtins(self._held))
-        except BaseException:
-            self._is_saved = False
-            raise
+        if self._saving is None:
+            self._saving = asyncio.create_task(self._save(), name=f"{self.node.name}: save")
+        await asyncio.shield(self._saving)
+
+    async def _save(self) -> None:
+        self._saving, changes = None, self._changes
+        if self._store is not None:
+            await self._store.save(msgspec.to_builtins(self._held))
+        self._saved = max(self._saved, changes)
 
     async def _on_client_message(self, variable: str, message: Message, who: str) -> str:
         """Set or release, save, and return the message for the client."""
@@ -189,7 +194,7 @@ class SetPointsByHand:
         before = self._held.get(variable)
         if before is None or (before.value, before.over) != (message.value, over):
             self._held[variable] = SetPoint(message.value, who, message.time, over)
-            self._is_saved = False
+            self._changes += 1
             text = f"{_shown(variable, message.value)} by hand {words}".rstrip()
             code = "hand_set_over" if words else "hand_set"
             self._report(Sentence(text, code, **_fields(variable, message.value)), who, variable)

@@ -32,7 +32,7 @@ class RecipeRefusedError(RuntimeError):
 
 def interpreted(recipe: Any, reach: Reach | None) -> tuple[Plan, list[RecipeFinding]]:
     """As `interpreter.interpret`. Blocking: call it in a thread, which also imports all that a run needs."""
-    from growd.recipes import drawing, interpreter  # noqa: F401, PLC0415
+    from growd.recipes import changes, interpreter  # noqa: F401, PLC0415
 
     return interpreter.interpret(recipe, reach)
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import shown
 from growd.recipes.findings import MAX_FINDINGS, MAX_NAME, RecipeFinding, error, is_number, under
 from growd.recipes.formats import RecipeRefusedError
+from growd.runtime.text import most_like
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -313,7 +313,7 @@ def _unknown_variable(name: str) -> str:
 
 def _like(value: Any, names: Iterable[str], cutoff: float = 0.8) -> str:
     """The most similar name, as a hint, or ""."""
-    like = get_close_matches(value[:MAX_NAME], names, 1, cutoff) if isinstance(value, str) else []
+    like = most_like(value[:MAX_NAME], names, cutoff) if isinstance(value, str) else []
     return f"; did you mean {like[0]}?" if like else ""
 
 

@@ -102,9 +102,13 @@ class RecipeRunner:
             bus, environment, self, self._report_by_hand, set_points, reach=library.reach
         )
         RecipeServices(self, environment, library, bus.clock, zone, why_held=why_held)
-        library.serve(self.node, environment, bus.clock, lambda: self._active or self._orders.waiting)
         self._watch = DocumentWatch(library, bus.clock, environment, self._present)
         self.node.describe("recipe", self._watch.described, prepare=self._watch.look_up)
+
+    @property
+    def active(self) -> ActiveRun | WaitingStart | None:
+        """The recipe that runs or waits, None without one."""
+        return self._active or self._orders.waiting
 
     async def run(self) -> None:
         """Resume the saved run, then publish set points until cancelled."""
@@ -364,7 +368,8 @@ class RecipeRunner:
     def _publish_event(self, sentence: str, by: str = "", source: str = "", kind: str = "recipe") -> None:
         """Log an event, and publish it for the database; its source is by default the present recipe."""
         whole = f"{sentence} (by {by})" if by else sentence
-        logger.info("%s: %s", self._environment, whole, extra={"environment": self._environment})
+        about = {"environment": self._environment, "is_event": kind == "set_point"}
+        logger.info("%s: %s", self._environment, whole, extra=about)
         present = self._present()
         source = source or ("" if present is None else present.recipe_id)
         self._events.publish({"kind": kind, "source": source, "message": str(whole), **code_of(sentence)})

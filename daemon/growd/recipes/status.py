@@ -91,7 +91,7 @@ class ActiveRun:
         """When the recipe next changes a variable (UNIX seconds); 0 while it is paused, or if that is far."""
         if self.position.is_paused:
             return 0.0
-        from growd.recipes.drawing import next_change  # noqa: PLC0415  loaded with the plan
+        from growd.recipes.changes import next_change  # noqa: PLC0415  loaded with the plan
 
         elapsed, wall = self.elapsed(), self.position.wall()
         change = next_change(self.plan, variable, elapsed, wall - elapsed, zone)

@@ -1,4 +1,4 @@
-"""The clock of the daemon; `growd.runtime.simulated_clock` has that of the simulator.
+"""The clock of the daemon; `growd_simulation.simulated_clock` has that of the simulator.
 
 Wall time is for time stamps only. Intervals use monotonic time, so that a step of the wall clock (NTP after
 boot, no battery-backed clock) does not affect them.
@@ -42,6 +42,7 @@ def _boot_id() -> str:
 
 
 _BOOT: Final = _boot_id()
+_EXACT_S: Final = 2.0**53 / 1e6
 
 
 def whole_microseconds(seconds: float) -> float:
@@ -50,7 +51,8 @@ def whole_microseconds(seconds: float) -> float:
     It has at most 16 digits until the year 2223. The views of the embedded database return such keys
     unchanged, but change a sixth of those with 17 digits (`numToIndexableString` of pouchdb-collate).
     """
-    return round(seconds, 6)
+    # the first takes a fifth of the time
+    return round(seconds * 1e6) / 1e6 if abs(seconds) < _EXACT_S else round(seconds, 6)
 
 
 class Cancellable(Protocol):

@@ -7,10 +7,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from datetime import tzinfo
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def most_like(name: str, known: Iterable[str], least: float = 0.6) -> list[str]:
+    """The known name that is most like this one; empty if none is at least so much alike, from 0 to 1."""
+    from difflib import get_close_matches  # noqa: PLC0415  few names are misspelt
+
+    return get_close_matches(name, known, 1, least)
 
 
 def duration(seconds: float) -> str:
@@ -67,11 +74,13 @@ def columns(
 
 def on_one_line(text: str) -> str:
     """The text with all characters that are not printable escaped."""
-    return text if text.isprintable() else printable(text).replace("\n", "\\n")
+    return printable(text).replace("\n", "\\n")
 
 
 def printable(text: str) -> str:
     """The text with characters that are not printable escaped, except line breaks."""
+    if text.isprintable():
+        return text
     return "".join(
         sign if sign.isprintable() or sign == "\n" else sign.encode("unicode_escape").decode()
         for sign in text

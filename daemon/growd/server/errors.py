@@ -73,6 +73,11 @@ class ApiError(Exception):
                 return cls(status, code, str(error), _LATER if kind is BusyError else None)
         return cls(400, "refused", str(error))
 
+    @classmethod
+    def without_database(cls, error: Exception) -> ApiError:
+        """What needs the database can't be answered now."""
+        return cls(503, "database_unavailable", str(error), {"Retry-After": "5"})
+
     def again(self) -> ApiError:
         """A copy to raise: a raised exception keeps requests and passwords alive through its traceback."""
         return ApiError(self.status, self.code, self.sentence, self.headers, closes=self.closes)

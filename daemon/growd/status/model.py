@@ -343,7 +343,8 @@ class SensorsApart(msgspec.Struct, frozen=True):
 class OpenAlert(msgspec.Struct, frozen=True):
     """An alert that has not ended: `since` in ISO 8601; `acknowledged_by` is None until somebody does.
 
-    `value` and `limit` are in `unit`, for what the alert is about.
+    `about`: the kind and the name of the notice that says the same, if there is one. `value` and `limit` are
+    in `unit`.
     """
 
     id: str
@@ -353,7 +354,7 @@ class OpenAlert(msgspec.Struct, frozen=True):
     since: str
     acknowledged_by: str | None
     kind: str = ""
-    subject: str = ""
+    about: tuple[str, str] = ("alert", "")
     variable: str = ""
     device: str = ""
     value: float | None = None

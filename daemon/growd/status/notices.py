@@ -70,41 +70,6 @@ MAKE_ROOM: Final = "Delete files that nobody needs, or use a larger disk."
 SEVERITIES: Final = ("failure", "warning", "note")
 _ALERT_SEVERITIES: Final[dict[str, Severity]] = {"critical": "failure", "warning": "warning", "info": "note"}
 _MEGABYTE: Final = 1e6
-_ALERT_KINDS: Final = {
-    "device_failed": "device",
-    "interlock": "interlock",
-    "not_confirmed": "interlock",
-    "set_point_missed": "set_point",
-    "no_value": "variable",
-    "hold": "hold",
-    "replication": "replication",
-    "database": "store",
-    "disk_full": "machine",
-    "outbox": "store",
-    "points_lost": "store",
-    "database_room": "problem",
-    "problem": "problem",
-    "calibration_due": "problem",
-    "sensors_apart": "problem",
-}
-"""The kind of the notice that says the same as an alert of this kind."""
-
-_ALERT_SUBJECTS: Final = {
-    "device_failed": ("/diagnostics/", ""),
-    "calibration_due": ("/calibration/", "calibration_due:"),
-    "sensors_apart": ("/drift/", "sensors_apart:"),
-}
-"""What the subject of an alert has in place of a slash in the name of the notice, and what comes before."""
-
-_SUBJECTS: Final = {
-    ("hold", "hold/person"): "person",
-    ("hold", "hold/upgrade"): "upgrade",
-    ("points_lost", "refused"): "rejected",
-    ("points_lost", "unsaved"): "saving",
-    ("database_room", "room"): "database_room_short",
-    ("database_room", "storing"): "database_room_short",
-}
-"""Names of notices for subjects of alerts."""
 
 
 def notices_of(status: Status) -> list[Notice]:
@@ -118,16 +83,6 @@ def notices_of(status: Status) -> list[Notice]:
 def key_of(notice: Notice) -> Key:
     """What a notice is about."""
     return notice.kind, notice.name
-
-
-def key_of_alert(kind: str, subject: str) -> Key:
-    """What an alert is about, as the notice of the same thing has it."""
-    if kind == "problem" and subject.startswith("set_point_missed:"):
-        kind, subject = "set_point_missed", subject.removeprefix("set_point_missed:")
-    if kind in _ALERT_SUBJECTS:
-        before, after = _ALERT_SUBJECTS[kind]
-        subject = after + subject.replace(before, "/", 1)
-    return _ALERT_KINDS.get(kind, "alert"), _SUBJECTS.get((kind, subject), subject)
 
 
 def root_of(key: Key, causes: dict[Key, Key], known: Iterable[Key]) -> Key:
@@ -160,11 +115,10 @@ def _with_alerts(found: list[Notice], alerts: list[OpenAlert], people: People) -
     known = {key_of(each) for each in found}
     more = []
     for alert in alerts:
-        key = key_of_alert(alert.kind, alert.subject)
-        if key not in known:
+        if alert.about not in known:
             more.append(_of_alert(alert, people))
         elif alert.acknowledged_by is None:
-            ids.setdefault(key, []).append(alert.id)
+            ids.setdefault(alert.about, []).append(alert.id)
     told = [replace(each, alerts=ids.pop(key_of(each), [])) for each in found]
     return [*told, *more]
 

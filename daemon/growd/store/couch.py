@@ -12,6 +12,7 @@ from yarl import URL
 
 from growd.store.attachments import Attachment, Content, related
 from growd.store.couch_answers import checked, error_members, unavailable_as
+from growd.store.encoding import to_json
 from growd.store.errors import CouchAnswerTooLargeError, CouchRefusedError, CouchUnavailableError
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ class Couch:
 
     `base_url` is an address, or a callable that gives the present one (None while the server restarts).
     `credentials` are sent as Basic (RFC 7617), or else those in the address (`http://user:password@host`),
-    which are never shown. Every call raises `CouchUnavailableError` (no complete answer, 408, 429, 5xx) or
-    `CouchRefusedError` (other answers that are not 2xx).
+    which are never shown. `heard` gets after each request for JSON whether there was an answer. Every call
+    raises `CouchUnavailableError` (no complete answer, 408, 429, 5xx) or `CouchRefusedError` (other answers
+    that are not 2xx).
     """
 
     def __init__(
@@ -46,12 +48,14 @@ class Couch:
         credentials: tuple[str, str] | None = None,
         timeout: float = 60.0,
         max_answer: int = 32 * 1024 * 1024,
+        heard: Callable[[bool], None] = lambda _: None,
     ) -> None:
         self._session = session
         self._base_url = base_url
         self._credentials = credentials
         self._timeout = aiohttp.ClientTimeout(total=timeout, connect=min(timeout, 10.0))
         self._max_answer = max_answer
+        self._heard = heard
 
     async def server(self) -> Document:
         """GET /: vendor and version (docs.couchdb.org/en/3.5.x/api/server/common.html)."""
@@ -315,7 +319,7 @@ class Couch:
     ) -> Any:
         data = None
         if body is not None:
-            data = json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
+            data = to_json(body).encode()
         status, answer = await self._send(method, path, query or {}, data)
         return checked(f"{method} {path}", status, answer)
 
@@ -326,11 +330,16 @@ class Couch:
         headers["Accept"] = "application/json"
         if data is not None:
             headers["Content-Type"] = "application/json"
-        with unavailable_as(f"{method} {path}", self._timeout.total):
-            async with self._session.request(
-                method, url, data=data, headers=headers, timeout=self._timeout, allow_redirects=False
-            ) as response:
-                return response.status, await self._read(response)
+        options: Any = {"headers": headers, "timeout": self._timeout, "allow_redirects": False}
+        try:
+            with unavailable_as(f"{method} {path}", self._timeout.total):
+                async with self._session.request(method, url, data=data, **options) as response:
+                    answer = response.status, await self._read(response)
+        except CouchUnavailableError as error:
+            self._heard(isinstance(error, CouchAnswerTooLargeError))
+            raise
+        self._heard(True)
+        return answer
 
     async def _put_content(self, path: str, content: Content, query: Mapping[str, Any]) -> Any:
         headers = {"Content-Type": content.media, "Content-Length": str(content.size)}

@@ -73,6 +73,9 @@ class Database:
         self.made: set[str] = set()
         """The databases that `prepare` has made."""
         self._preparing = asyncio.Lock()  # two at once would conflict
+        self._is_silent = False
+        self._when_up: list[Callable[[], None]] = []
+        self._embedded.on_up = self._come_up
         self._session: aiohttp.ClientSession | None = None
         self.couch: Couch
         self.stranger: Couch
@@ -88,8 +91,8 @@ class Database:
             if self._external is not None
             else lambda: self._running(self._embedded.owner_url)
         )
-        self.couch = Couch(self._session, base, credentials=self._credentials)
-        self.stranger = Couch(self._session, lambda: self._running(self.address))
+        self.couch = Couch(self._session, base, credentials=self._credentials, heard=self._heard)
+        self.stranger = Couch(self._session, lambda: self._running(self.address), heard=self._heard)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -131,14 +134,8 @@ class Database:
         return self._credentials
 
     def when_up(self, call: Callable[[], None]) -> None:
-        """Also call this each time the embedded server starts to listen."""
-        earlier = self._embedded.on_up
-
-        def call_all() -> None:
-            earlier()
-            call()
-
-        self._embedded.on_up = call_all
+        """Also call this each time the server starts to listen, or answers again."""
+        self._when_up.append(call)
 
     async def run(self) -> None:
         """Keep the embedded server running until cancelled; does nothing for an external server."""
@@ -169,6 +166,16 @@ class Database:
                 return await index_build(self.couch, database, self.design)
         except (TimeoutError, CouchError):
             return None
+
+    def _heard(self, is_answer: bool) -> None:  # noqa: FBT001  of a request
+        if is_answer and self._is_silent:
+            self._come_up()
+        self._is_silent = not is_answer
+
+    def _come_up(self) -> None:
+        self._is_silent = False
+        for call in self._when_up:
+            call()
 
     def _running(self, address: str | None) -> str:
         """The address. Raises `CouchUnavailableError` with the reason if the embedded server is down."""

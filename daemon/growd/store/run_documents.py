@@ -28,14 +28,31 @@ FIGURES_KEY: Final = "figures of a run/"
 SETTLED_S: Final = 10.0
 """How long after the end of a run its last points are on the disk."""
 
+SHORT_DIGITS: Final = 6
+"""Of the random part of an id, in its short form. Among a thousand runs two of them agree with 3 %."""
+
+LEAST_DIGITS: Final = 4
+"""Of the random part of an id, for a text that stands for the id."""
+
 _log = logging.getLogger(__name__)
+
+
+def short_id(run_id: str) -> str:
+    """The short form of an id, which commands accept; see `PointMaker` for ids."""
+    return run_id.rpartition("-")[2][:SHORT_DIGITS]
+
+
+def stands_for(text: str, run_id: str) -> bool:
+    """Whether a text is the id of a run, or the first digits of its random part."""
+    digits = run_id.rpartition("-")[2]
+    return text == run_id or (len(text) >= LEAST_DIGITS and digits.startswith(text.lower()))
 
 
 class RunDocuments:
     """Writes the `recipe_run` documents that `RunJournal` saved into the database.
 
     A run has one document, written at its start, when another recipe takes over, and at its end. The last
-    saved version replaces any revision in the database. `written` is called when the database has them all.
+    saved version replaces any revision in the database.
     """
 
     def __init__(
@@ -46,13 +63,13 @@ class RunDocuments:
         *,
         database: str,
         prepare: Callable[[], Awaitable[None]],
-        written: Callable[[], None] = lambda: None,
     ) -> None:
         self._local = local
         self._couch = couch
         self._database = database
         self._prepare = prepare
-        self._written = written
+        self.written: Callable[[], None] = lambda: None
+        """Called when the database has them all."""
         fault = TaskFault(
             _log, "the record of a recipe run waits for the database", "the database has the recipe runs"
         )
@@ -72,7 +89,7 @@ class RunDocuments:
                 await self._local.write(functools.partial(_delete, key=key, text=text))
         if refusal is not None:
             raise refusal
-        self._written()
+        self.written()
 
     async def _write(self, document: dict[str, Any]) -> None:
         """Raises `CouchError`."""

@@ -20,6 +20,7 @@ from growd.store.errors import (
     DiskFullError,
     StoreError,
 )
+from growd.store.work import forget_silence
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -151,8 +152,17 @@ class Shipper:
         self._is_due = True
         self._outbox.added.set()
 
+    async def has_sent(self, time: float) -> bool:
+        """Whether all points up to this UNIX time are in the database; if not, they are sent now."""
+        oldest = await self._outbox.oldest_at()
+        if oldest is None or oldest > time:
+            return True
+        self.ship_now()
+        return False
+
     def retry_now(self) -> None:
-        """End the pause after a failure: the database is up again."""
+        """End the pause after a failure: the database answers again."""
+        forget_silence(self.fault)
         self._wake.set()
 
     @contextlib.asynccontextmanager

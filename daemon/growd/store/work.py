@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from growd.runtime.pauses import Pauses
-from growd.store.errors import StoreError
+from growd.store.errors import CouchUnavailableError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -39,8 +39,13 @@ class DatabaseWork:
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
-        """There is something to do, or the database is up again: do not wait any longer."""
+        """There is something to do: do not wait any longer."""
         self._wake.set()
+
+    def retry_now(self) -> None:
+        """The database answers again: do not wait any longer."""
+        forget_silence(self.fault)
+        self.wake()
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -67,3 +72,9 @@ class DatabaseWork:
             if timer is not None:
                 timer.cancel()
         self._wake.clear()
+
+
+def forget_silence(fault: TaskFault) -> None:
+    """The database answers again, so that it did not is no reason any more. The failures still count."""
+    if isinstance(fault.reason, CouchUnavailableError) and fault.reason.status is None:
+        fault.reason = None

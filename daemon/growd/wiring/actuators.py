@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
     from growd.control.pumps import PumpFlow
+    from growd.parts import Experiments
     from growd.runtime.worker import Worker, Workers
     from growd.wiring.outputs import OutputDevice
     from growd_drivers.hardware import Hardware
@@ -57,6 +58,7 @@ class Common:
     """Keeps what has to outlast a restart."""
     report: Callable[[str], None]
     """Gets a sentence for each output that may not be safe at the end."""
+    experiments: Experiments
     records: RecordKeeper | None = None
     """Keeps the calibrations."""
     zone: tzinfo | None = None

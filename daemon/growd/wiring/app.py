@@ -15,11 +15,11 @@ from growd.bus.errors import BusError
 from growd.bus.params import Parameters
 from growd.config import chambers_of
 from growd.control.hold import OutputHold
-from growd.host.data_folder import StartError, memory_below, own_folder, take_note, unusable
+from growd.host.data_folder import StartError, own_folder, unusable
 from growd.host.machine import MachineNode
 from growd.host.recent_log import recent_log
 from growd.host.systemd import ServiceManager
-from growd.parts import ConfigurationFile, Devices, Surroundings, parts_opened
+from growd.parts import ConfigurationFile, Devices, Experiments, Surroundings, parts_opened
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import return_free_memory
 from growd.runtime.liveness import Liveness
@@ -33,23 +33,19 @@ from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
 from growd.store.memories import CalibrationRecords, InterlockMemory, ParameterKeeper
 from growd.store.points import PointMaker
-from growd.wiring.alerts import alerting
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics, describe_chambers, time_zone_name
-from growd.wiring.database import configured_database, configured_replicator, read_cloud_access
+from growd.wiring.database import configured_database
 from growd.wiring.hardware import chosen_clock, opened_hardware, speed_of
 from growd.wiring.http import serving
 from growd.wiring.mqtt import check_broker, mqtt_link
-from growd.wiring.pumps import simulated_cylinders
 from growd.wiring.recipes import recipe_runners, run_documents
 from growd.wiring.reload import Reloader, has_terminal
 from growd.wiring.rest import keep_run
 from growd.wiring.retention import configured_retention, configured_rollups
-from growd.wiring.runs import figure_keeper, figure_points
 from growd.wiring.store import RELOADABLE, Core, Storage
 from growd_drivers.errors import DriverError
 from growd_drivers.pins import kept_pins
-from growd_hwsim.errors import SimulationError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -57,22 +53,14 @@ if TYPE_CHECKING:
 
     from growd.config import Config
     from growd.host.mqtt import MqttLink
-    from growd.runs.figure_keeper import FigureKeeper
-    from growd.runs.run_figures import FigurePoints
+    from growd.recipes.runner import RecipeRunner
     from growd.store.database import Database
-    from growd.wiring.database import CloudAccess
+    from growd.store.run_documents import RunDocuments
     from growd.wiring.derived import DerivedOfChamber
     from growd.wiring.http import Served
     from growd_drivers.hardware import Hardware
 
-START_ERRORS: Final = (
-    AddressError,
-    BusError,
-    CertificateError,
-    DriverError,
-    LocalStoreError,
-    SimulationError,
-)
+START_ERRORS: Final = (AddressError, BusError, CertificateError, DriverError, LocalStoreError)
 READY_S: Final = 10.0  # how long the start waits for the database
 _log = logging.getLogger(__name__)
 
@@ -116,6 +104,7 @@ class App:
         self._reloader = Reloader(config, reread or (lambda: config))
         self._file = ConfigurationFile(file, lambda text: config if reread is None else reread(text=text))
         self._devices: Devices | None = None
+        self._experiments = Experiments()
         self._stop = asyncio.Event()
         self._started = asyncio.Event()
         self._hung_up = asyncio.Event()
@@ -123,6 +112,7 @@ class App:
         self._manager = ServiceManager()
         self._hold: OutputHold
         self._derived: Sequence[DerivedOfChamber] = ()
+        self._runners: dict[str, RecipeRunner] = {}
 
     def stop(self) -> None:
         """Ask `run` to end. Safe to call from a signal handler of the loop."""
@@ -172,21 +162,18 @@ class App:
         tasks = await start(Supervisor(RealClock(), bus.liveness))
         tasks.start("status", status.run)
         database = await start(await asyncio.to_thread(configured_database, config, self.data))
-        access = await read_cloud_access(config.replication)
         zone = await asyncio.to_thread(config.environment.zone)
         storage = Storage(config, bus, local, database, self._report)
         core = Core(lambda: self._reloader.config, bus, local, database, storage, zone)
-        await self._start_storage(stack, core, access)
+        await self._start_storage(stack, core)
         mqtt = await start(mqtt_link(config, bus, local.device))
-        alerts = await start(alerting(config, bus, local, status, mqtt))
-        self._reloader.offer("alert", "notify", apply=alerts.reconfigure)
         served = await start(serving(core, status, self._reloader))
-        points = await start(figure_points(core))
-        around = self._surroundings(core, status, served, points, mqtt=mqtt, access=access)
+        documents = run_documents(core)
+        around = self._surroundings(core, status, served, documents, mqtt=mqtt)
         await start(parts_opened(around))  # before the chambers, so that no part delays the end of outputs
         hardware = await start(opened_hardware(config, bus, mqtt))
         await self._start_chambers(stack, core, hardware)
-        await self._start_recipes(stack, core, figure_keeper(core, points))
+        await self._start_recipes(stack, core, documents)
         stack.enter_context(status.running())
         await self._until_ready(database)
         self._manager.status_line = lambda: service_line(status.snapshot())
@@ -198,30 +185,31 @@ class App:
         core: Core,
         status: StatusNode,
         served: Served,
-        points: Callable[[str], Awaitable[FigurePoints]],
+        documents: RunDocuments,
         *,
         mqtt: MqttLink | None,
-        access: CloudAccess,
     ) -> Surroundings:
         return Surroundings(
             core.present,
             core.bus,
             data=self.data,
+            local=core.local,
             device=core.local.device,
             api=served.api,
             address=lambda: served.door.url,
             status=status,
+            gateway=served.gateway,
             database=core.database,
-            archive=served.archive,
             history=served.history,
-            figure_points=points,
-            shipping=core.storage.shipper.reading,
+            run_documents=documents,
+            shipper=core.storage.shipper,
+            runners=self._runners,
             mqtt=mqtt,
             file=self._file,
+            offer_reload=self._reloader.offer,
             devices=lambda: self._devices,
+            experiments=self._experiments,
             restart=self.restart,
-            cloud_login=access.credentials,
-            cloud_trust=access.trust.context,
         )
 
     async def _open_bus(self, stack: contextlib.AsyncExitStack) -> tuple[LocalStore, Bus]:
@@ -244,20 +232,18 @@ class App:
         await self._hold.read()
         machine = MachineNode(bus, self.data)
         stack.push_async_callback(machine.close)
-        await self._warn_of_memory(machine)
         return local, bus
 
-    async def _start_storage(self, stack: contextlib.AsyncExitStack, core: Core, access: CloudAccess) -> None:
-        """Start the database, the storage of points, rollups, retention and replication."""
+    async def _start_storage(self, stack: contextlib.AsyncExitStack, core: Core) -> None:
+        """Start the database, the storage of points, rollups and retention."""
         bus, storage, start = core.bus, core.storage, stack.enter_async_context
         DatabaseNode(bus, core.database)
-        replicator = configured_replicator(core, access)
         await start(_running(bus, {"database": core.database.run}))
         await start(storage.running())
         rollups = configured_rollups(core)
         retention = configured_retention(core, rollups.feed)
         keeping = {"rollups": rollups.work.run, "retention": retention.run}
-        await start(_running(bus, {"replication": replicator.run, **keeping}))
+        await start(_running(bus, keeping))
         self._reloader.offer(*RELOADABLE, apply=storage.reconfigure)
         self._reloader.offer("retention", apply=retention.reconfigure)
 
@@ -273,7 +259,7 @@ class App:
             records=CalibrationRecords(local, core.storage.outbox, PointMaker(local.device)),
             zone=core.zone,
             hold=self._hold,
-            cylinders=simulated_cylinders(config, hardware),
+            experiments=self._experiments,
         )
         await start(chambers.running())
         self._devices = Devices(hardware, chambers.workers, lambda: self._hold.reason)
@@ -287,13 +273,13 @@ class App:
         await start(_running(bus, {node.node.name: node.run for node in nodes}))
 
     async def _start_recipes(
-        self, stack: contextlib.AsyncExitStack, core: Core, figures: FigureKeeper
+        self, stack: contextlib.AsyncExitStack, core: Core, documents: RunDocuments
     ) -> None:
-        """Start recipes, and the figures of their runs."""
-        documents = run_documents(core, figures.work.wake)
-        tasks = {"recipe_run documents": documents.work.run, "figures of runs": figures.work.run}
+        """Start recipes, and the records of their runs."""
+        tasks = {"recipe_run documents": documents.work.run}
         for runner in recipe_runners(core, documents, lambda: self._hold.reason):
             tasks[runner.node.name] = runner.run
+            self._runners[runner.environment] = runner
             for each in self._derived:
                 if each.environment == runner.environment:
                     each.outlook_by(runner.set_point_at)
@@ -304,8 +290,6 @@ class App:
         lock = own_folder(self.data)
         try:
             self._keep_pins()
-            if note := take_note(self.data):
-                self._problems.append({"text": note, "code": "upgrade_failed"})
         except OSError as error:
             with lock:
                 raise unusable(self.data, error) from None
@@ -317,18 +301,6 @@ class App:
         keep_run(self.data, self.config, pins.claimed if pins else ())
         if pins:
             pins.on_claim = lambda pin: keep_run(self.data, self.config, {*pins.claimed, pin})
-
-    async def _warn_of_memory(self, machine: MachineNode) -> None:
-        """A data folder in memory is gone after a power cut; a simulated chamber may have it there."""
-        memory = await asyncio.to_thread(memory_below, self.data)
-        if memory is None or self.config.simulator.enabled:
-            return
-        text = (
-            f"the data folder {self.data} is in memory ({memory}): its points are lost at a power cut and a "
-            'reboot; put it on a disk (docs/raspberry-pi.md, "Read-only root")'
-        )
-        _log.warning("%s", text)
-        machine.node.describe("problems", lambda: [{"text": text, "code": "data_in_memory"}])
 
     async def _until_ready(self, database: Database) -> None:
         """Wait until the database is set up, until the time limit, or until `stop()`."""

@@ -13,10 +13,11 @@ from growd.control.pin_watch import PinWatch
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
 from growd.control.topics import desired, measured
 from growd.device_kinds import SENSOR_KINDS
+from growd.parts import ControlledChamber, Experiments
 from growd.runtime.supervisor import Supervisor
 from growd.runtime.worker import Workers
 from growd.wiring.actuators import DEVICE_TIMEOUT_S, PINS, ChamberOutputs, Common, all_of
-from growd.wiring.control import ControlOfChamber, NodeTask
+from growd.wiring.control import ControlOfChamber
 from growd.wiring.interlocks import interlocks_of
 from growd.wiring.pumps import pumps_of, reminders_of
 from growd.wiring.sensors import SensorDevice
@@ -24,7 +25,7 @@ from growd_drivers.errors import NotReadyError
 from growd_drivers.pins import KeptPins
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterator
     from datetime import tzinfo
 
     from growd.bus import Bus
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from growd.control.hold import OutputHold
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
-    from growd.control.pump_calibration import Cylinder
     from growd.control.receiving import Receiver
+    from growd.parts import NodeTask
     from growd_drivers.hardware import Hardware
 
 LAST_READ_S: Final = 2.0  # time limit for a last reading; a BH1750 in the dark takes two thirds of a second
@@ -44,7 +45,7 @@ LAST_READ_S: Final = 2.0  # time limit for a last reading; a BH1750 in the dark 
 class AllChambers:
     """The control of each environment on `hardware`, which the caller closes.
 
-    `Common` describes the arguments. A simulated environment has a measuring cylinder in `cylinders`.
+    `Common` describes the arguments.
     """
 
     def __init__(
@@ -58,15 +59,16 @@ class AllChambers:
         records: RecordKeeper | None = None,
         zone: tzinfo | None = None,
         hold: OutputHold | None = None,
-        cylinders: Mapping[str, Cylinder] | None = None,
+        experiments: Experiments | None = None,
     ) -> None:
         self._bus = bus
         self._report = report
         self.workers = Workers(bus.clock.monotonic)
-        common = Common(bus, hardware, self.workers, memory, report, records, zone, hold)
+        common = Common(
+            bus, hardware, self.workers, memory, report, experiments or Experiments(), records, zone, hold
+        )
         self.by_environment = {
-            chamber.environment: ChamberControl(chamber, common, (cylinders or {}).get(chamber.environment))
-            for chamber in chambers_of(config)
+            chamber.environment: ChamberControl(chamber, common) for chamber in chambers_of(config)
         }
         self._pin_watch: PinWatch | None = None
         pins = getattr(hardware, "pins", None)
@@ -100,7 +102,7 @@ class AllChambers:
 class ChamberControl:
     """Samplers, filters, controllers, interlocks and actuators of one environment."""
 
-    def __init__(self, chamber: Chamber, common: Common, cylinder: Cylinder | None) -> None:
+    def __init__(self, chamber: Chamber, common: Common) -> None:
         self.chamber = chamber
         self._environment = chamber.environment
         self._options = chamber.options
@@ -108,7 +110,6 @@ class ChamberControl:
         self._bus = common.bus
         self._hardware = common.hardware
         self._interlocks: Interlocks | None = None
-        self._cylinder = cylinder
         self._pumps = pumps_of(chamber, common.bus.clock.monotonic, is_read=common.records is None)
         self.outputs = ChamberOutputs(chamber, common, self._pumps.flows)
         self._log = None if common.records is None else self._calibration_log(common.records)
@@ -120,25 +121,36 @@ class ChamberControl:
             self.chamber, self._bus, common.memory, common.zone, hold=common.hold, pumps=self._pumps
         )
         actuators = self.outputs.actuators(interlocks)
-        control = ControlOfChamber(
-            self.chamber,
-            common,
-            interlocks,
-            self._pumps,
-            self.outputs.counters,
-            log=self._log,
-            cylinder=self._cylinder,
-        )
+        control = ControlOfChamber(self.chamber, common, interlocks, self._pumps)
         return [
             interlocks,
             *actuators,
             self.outputs.counters,
             *self.filters(),
-            *control.components(),
+            *control.controllers,
+            *self._experiments(control, interlocks),
+            *control.attainment(),
             *self.combiners(),
             *([self._log] if self._log is not None else []),
             *self.samplers(),
         ]
+
+    def _experiments(self, control: ControlOfChamber, interlocks: Interlocks) -> list[NodeTask]:
+        common = self._common
+        return common.experiments.of(
+            ControlledChamber(
+                self.chamber,
+                common.bus,
+                common.hardware,
+                interlocks,
+                common.memory,
+                lamp=control.lamp,
+                loops=control.loops,
+                pumps=self._pumps,
+                litres=self.outputs.counters.litres,
+                log=self._log,
+            )
+        )
 
     def _calibration_log(self, records: RecordKeeper) -> CalibrationLog:
         reminders = reminders_of(self.chamber, self.outputs.counters.litres)
@@ -185,12 +197,11 @@ class ChamberControl:
                 read_timeout_s=DEVICE_TIMEOUT_S,
                 not_ready=NotReadyError,
                 not_ready_limit_s=max(NOT_READY_LIMIT_S + warm_up_s, sensor.interval_s),
-                services=device.services,
-                calibrations=asked if asked is not None and asked.judges(device.name) else None,
-                log=self._log,
                 shared=self.chamber.shared,
                 confirms=sensor.confirms,
             )
+            judging = asked if asked is not None and asked.judges(device.name) else None
+            sampler.offer(device.services, judging, self._log)
             sampler.node.describe("line", partial(self._line_state, sensor.line))
             yield sampler
 

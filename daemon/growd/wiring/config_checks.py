@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from growd.config import ConfigError, Finding
+from growd.config.alerts import faults_of_alerts
 from growd.config.doubts import DOUBTS as DEVICE_DOUBTS
 from growd.host.machine import model_of_this_machine
-from growd.wiring.alerts import unsound_alerts
 from growd.wiring.chambers_node import unfit_topics
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _simulated_unasked(config: Config, source: Source) -> Iterator[Finding]:
         yield Finding(("simulator", "enabled"), f"{reason}, or to true for the simulation")
 
 
-DEVICE_CHECKS: Final = (unfit_topics, unsound_alerts, _unknown_time_zone)
+DEVICE_CHECKS: Final = (unfit_topics, faults_of_alerts, _unknown_time_zone)
 """They find what is invalid."""
 
 DOUBTS: Final[tuple[Doubt, ...]] = (_simulated_unasked, *DEVICE_DOUBTS)

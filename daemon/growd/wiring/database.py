@@ -1,9 +1,7 @@
-"""The database server as configured, its replications, and the history that is read from it."""
+"""The database server as configured, and the history that is read from it."""
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,17 +11,15 @@ from growd.bus.errors import UnknownNameError
 from growd.store.database import Database
 from growd.store.errors import CouchUnavailableError
 from growd.store.history.history import CATEGORIES, History
-from growd.store.replication import Replicator
-from growd.wiring.files import read_credentials, read_trust, shipped_folder
+from growd.wiring.files import read_credentials, shipped_folder
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
     from growd.bus import Bus
-    from growd.config import Config, Replication
+    from growd.config import Config
     from growd.store.exporting.source import PointSource
-    from growd.store.replication import ReplicationTrust
     from growd.wiring.store import Core
 
 
@@ -43,35 +39,6 @@ def configured_database(config: Config, data: Path, owner: tuple[int, int] | Non
         client_design_documents=couchdb.client_design_documents,
         owner=owner,
     )
-
-
-@dataclass(frozen=True)
-class CloudAccess:
-    """The login at the server of [replication], and the certificates that verify it."""
-
-    credentials: tuple[str, str] | None
-    trust: ReplicationTrust
-
-
-async def read_cloud_access(options: Replication) -> CloudAccess:
-    """Raises `ConfigError` for unusable credentials or certificates."""
-    file = options.credentials_file
-    credentials = await asyncio.to_thread(read_credentials, file, "replication", is_secret=True)
-    return CloudAccess(credentials, await asyncio.to_thread(read_trust, options))
-
-
-def configured_replicator(core: Core, access: CloudAccess) -> Replicator:
-    """The replications of the database."""
-    replicator = Replicator(
-        core.bus,
-        core.database,
-        core.config.replication,
-        core.local.device,
-        credentials=access.credentials,
-        trust=access.trust,
-    )
-    core.database.when_up(replicator.look_now)
-    return replicator
 
 
 def configured_history(core: Core) -> History:

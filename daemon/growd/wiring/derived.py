@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from growd.control.interlocks.saved_states import Memory
     from growd.control.planning.light import LightPlanner
     from growd.control.planning.planner import Planner
-    from growd.wiring.control import NodeTask
+    from growd.parts import NodeTask
 
 
 class DerivedOfChamber:

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from growd.config import ConfigError
 from growd.config.secrets import read_secret, secret_path
 from growd.runtime.files import EncodingError, decoded
-from growd.runtime.npm import lacks_packages, npm_command
-from growd.store.replication import ReplicationTrust
-
-if TYPE_CHECKING:
-    from growd.config import Replication
-
-_log = logging.getLogger(__name__)
 
 
 def shipped_folder(name: str) -> tuple[Path, bool]:
@@ -28,14 +19,6 @@ def shipped_folder(name: str) -> tuple[Path, bool]:
     if packaged.is_dir():
         return packaged, False
     return Path(__file__).parents[3] / name, True
-
-
-def page_folder() -> tuple[Path, bool]:
-    """The folder of the page, as `shipped_folder` has it. Logs missing libraries. Blocking."""
-    folder, is_edited = shipped_folder("page")
-    if lacks_packages(folder):
-        _log.warning("the page lacks its npm packages: run %s", npm_command(folder))
-    return folder, is_edited
 
 
 def read_credentials(
@@ -59,17 +42,6 @@ def read_credentials(
     if ":" in user:  # it ends the user name in Basic authentication (RFC 7617, section 2)
         raise ConfigError(f"{where}: the user must not contain a colon")
     return user, password
-
-
-def read_trust(replication: Replication) -> ReplicationTrust:
-    """The CA certificates that verify the other server. Blocking: reads them. Raises `ConfigError`."""
-    if not replication.url.startswith("https:"):
-        return ReplicationTrust()
-    file = replication.ca_file or ssl.get_default_verify_paths().cafile
-    if not file:
-        raise ConfigError("[replication] ca_file: is missing, and this system has no file of certificates")
-    path = Path(file).absolute()  # CouchDB has a working directory of its own
-    return ReplicationTrust(trusting(f"[replication] ca_file: {path}", str(path)), str(path))
 
 
 def trusting(where: str, ca_file: str) -> ssl.SSLContext:

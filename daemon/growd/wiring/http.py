@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from growd.access.origins import OriginGuard
 from growd.api.front_door import FrontDoor
-from growd.api.monitoring import MonitoringPages
+from growd.api.monitoring import add_monitoring
 from growd.api.operations import Api
-from growd.api.page_files import PageFiles
 from growd.host.systemd import passed_sockets
-from growd.proxy.csv_export import Exports
 from growd.proxy.gateway import FlushBeforeRead, Gateway
 from growd.runtime.clock import RealClock
 from growd.runtime.supervisor import Supervisor
 from growd.server.client_limits import ClientLimits, Clients
 from growd.wiring.access import access_control
 from growd.wiring.database import configured_history
-from growd.wiring.files import page_folder, shipped_folder
-from growd.wiring.runs import run_archive
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from growd.config import Config
     from growd.config.web import Tls
-    from growd.runs.archive import RunArchive
     from growd.runtime.liveness import Liveness
     from growd.server.client_request import RequestHandler
     from growd.server.tls import Certificate
@@ -42,8 +36,8 @@ class Served(NamedTuple):
 
     door: FrontDoor
     api: Api
+    gateway: Gateway
     history: History
-    archive: RunArchive
 
 
 RELOADABLE: Final = ("http.hosts", "http.origins", "http.trusted_proxies")
@@ -55,14 +49,15 @@ async def serving(core: Core, status: StatusNode, reloader: Reloader) -> AsyncIt
     """Listen around the body. Raises `AddressError` and `CertificateError`."""
     config, bus, database, http = core.config, core.bus, core.database, core.config.http
     gateway = Gateway(lambda: database.address, closed=database.closed)
-    answering = _database_requests(core, gateway)
+    points = database.names.points, database.names.events
+    answering: RequestHandler = FlushBeforeRead(gateway, points, core.storage.shipper.reading)
     root = f"/_{http.name}"
     access = access_control(config, gateway, root)
     if access is not None:
         answering = access.check_logins(answering)
     clients = Clients(ClientLimits(proxies=http.trusted_proxies))
     authorization = None if access is None else access.authorization
-    history, archive = configured_history(core), run_archive(core)
+    history = configured_history(core)
     api = Api(
         bus,
         bus.node("http"),
@@ -72,14 +67,10 @@ async def serving(core: Core, status: StatusNode, reloader: Reloader) -> AsyncIt
         is_open=http.access == "open",
         history=history,
         journal=core.storage.journal,
-        runs=archive,
     )
     guard = OriginGuard(http)
     door = FrontDoor(api, answering, guard=guard)
-    MonitoringPages(status).open(api, door)
-    folder, is_edited = await asyncio.to_thread(page_folder)
-    docs, _ = await asyncio.to_thread(shipped_folder, "docs")
-    PageFiles(api, folder, docs, is_edited=is_edited)
+    add_monitoring(api, door, status)
 
     offer_reloads(reloader, guard, clients)
     if authorization is not None:
@@ -87,20 +78,11 @@ async def serving(core: Core, status: StatusNode, reloader: Reloader) -> AsyncIt
     try:
         async with history, certified(config.tls, bus.liveness) as certificate:
             await door.open(http.host, http.port, passed_sockets(), certificate)
-            yield Served(door, api, history, archive)
+            yield Served(door, api, gateway, history)
     finally:
         gateway.end_feeds()
         await door.close()
         await gateway.close()
-
-
-def _database_requests(core: Core, gateway: Gateway) -> RequestHandler:
-    """What answers requests to the database: exports as CSV here, all else through the gateway."""
-    database = core.database
-    points = database.names.points, database.names.events
-    building = None if database.is_embedded else database.index_build
-    exports = Exports(gateway, points, core.config.http.name, building)
-    return FlushBeforeRead(exports, points, core.storage.shipper.reading)
 
 
 def offer_reloads(reloader: Reloader, guard: OriginGuard, clients: Clients) -> None:

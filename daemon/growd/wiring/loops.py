@@ -10,11 +10,9 @@ from growd.control.interlocks.limits import PUMP_ON_S
 from growd.control.loop import Doses, DoseSize, LoopController, LoopSettings
 from growd.control.output_control import Demand, OutputController
 from growd.control.pid import Gains
-from growd.control.relay import LONGEST_S
-from growd.control.watched_loops import Loop, name_of_output, output_loop
+from growd.control.watched_loops import Loop, output_loop
 from growd.loops import CONTACT_CYCLE_S, loop_kind
 from growd.output_roles import OutputClass
-from growd.variables import CARBON_DIOXIDE
 from growd.wiring.actuators import switching_of
 
 if TYPE_CHECKING:
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Chamber, Output
     from growd.config.loops import LoopOptions
-    from growd.control.autotune import Autotuner
-    from growd.control.interlocks.node import Interlocks
     from growd.control.loop_inputs import FreshAir, LampShare
     from growd.control.pumps import Pumps
     from growd.loops import LoopKind
@@ -59,38 +55,10 @@ def loop_controller(
 def can_tune(chamber: Chamber, variable: str) -> bool:
     """Whether a variable has an autotune: an output raises it, and not by doses."""
     is_dosed = chamber.loop_method(variable) == "dose"
-    return variable in LONGEST_S and not is_dosed and bool(chamber.names_of_drivers(variable, raises=True))
-
-
-def autotuner(
-    chamber: Chamber,
-    bus: Bus,
-    controller: LoopController,
-    interlocks: Interlocks,
-    others: Callable[[], str],
-) -> Autotuner:
-    """The autotune of a variable that has one."""
-    from growd.control.autotune import Autotuner, TunedOutput  # noqa: PLC0415  few loops have one
-
-    variable, limits = controller.variable, chamber.options.interlock
-    outputs: dict[str, TunedOutput] = {}
-    for each in chamber.drivers_of(variable):
-        own = each.own_variable
-        devices = tuple(other.name for other in chamber.by_own_variable[own])
-        name = name_of_output(own).removeprefix("the ")
-        outputs[own] = TunedOutput(own, name, devices, each.moved[variable])
-    most_on_s = LONGEST_S[variable]
-    if variable == CARBON_DIOXIDE:  # a valve may be open only as long as its interlocks allow
-        most_on_s = min(most_on_s, limits.valve_open_s, limits.no_rise_open_s)
-    tested = [each.variable for each in outputs.values() if each.is_tested]
-    return Autotuner(
-        bus,
-        chamber.environment,
-        controller,
-        tuple(outputs.values()),
-        why_held=partial(interlocks.why_held, tested),
-        most_on_s=most_on_s,
-        others=others,
+    return (
+        loop_kind(variable).test_on_s > 0
+        and not is_dosed
+        and bool(chamber.names_of_drivers(variable, raises=True))
     )
 
 

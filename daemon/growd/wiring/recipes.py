@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from growd.config import chambers_of
+from growd.recipes.circumstances import circumstances
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
-from growd.runs.circumstances import circumstances
 from growd.store.journal import RunJournal, SetPointKeeper
 from growd.store.points import PointMaker
 from growd.store.run_documents import RunDocuments
@@ -57,7 +57,7 @@ def recipe_runner(
     return RecipeRunner(
         bus,
         chamber.environment,
-        library=Library(fetch, chamber.reach_of_recipes(), zone),
+        library=Library(fetch, chamber.reach_of_recipes()),
         journal=journal,
         set_points=set_points,
         zone=zone,
@@ -67,8 +67,8 @@ def recipe_runner(
     )
 
 
-def run_documents(core: Core, written: Callable[[], None]) -> RunDocuments:
-    """Sends the records of all runs to the database; `written` is called when it has them."""
+def run_documents(core: Core) -> RunDocuments:
+    """Sends the records of all runs to the database."""
     database = core.database
     documents = RunDocuments(
         core.local,
@@ -76,7 +76,6 @@ def run_documents(core: Core, written: Callable[[], None]) -> RunDocuments:
         core.bus.clock,
         database=database.names.runs,
         prepare=database.prepare,
-        written=written,
     )
-    database.when_up(documents.work.wake)
+    database.when_up(documents.work.retry_now)
     return documents

@@ -182,7 +182,7 @@ class Storage:
             prepare=self._prepare,
             ship=lambda: self.shipper.reading(),  # noqa: PLW0108  it is made later
         )
-        database.when_up(journal.delivery.work.wake)
+        database.when_up(journal.delivery.work.retry_now)
         return journal
 
     async def _prepare(self) -> None:
@@ -205,10 +205,10 @@ class Storage:
             text = f"the data folder {where} was deleted or moved; nothing is saved until growd is restarted"
             fields = {"folder": str(where)}
             problems.append({"text": text, "is_failure": True, "code": "data_folder_gone", "fields": fields})
-        if self.shipper.fault.failures:
-            text = f"the database stores no points: {self.shipper.fault}"
+        if reason := str(self.shipper.fault):
+            text = f"the database stores no points: {reason}"
             is_full = isinstance(self.shipper.fault.reason, DiskFullError)  # nothing but a person ends it
-            code, fields = "database_takes_no_points", {"reason": str(self.shipper.fault)}
+            code, fields = "database_takes_no_points", {"reason": reason}
             problems.append({"text": text, "is_failure": is_full, "code": code, "fields": fields})
         if self._was_made_again:
             problems.append({"text": _DATABASE_MADE_AGAIN, "code": "database_made_again"})

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING, Final
 
 from growd_hwsim.chip import Measurement
-from growd_hwsim.i2c import I2CSlave, NoAcknowledgeError
+from growd_hwsim.i2c import NoAcknowledgeError
+from growd_hwsim.sensors import I2CSensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ def _with_counts(answer: bytes, counts: float) -> bytes:
     return answer if answer[0] & 0x80 else round(counts).to_bytes(2, "big")
 
 
-class SimulatedAds1115(I2CSlave):
+class SimulatedAds1115(I2CSensor):
     """An ADS1115 whose inputs are connected by `connect`. A free input is at 0 V.
 
     Noise is one count, and conversions are rounded. Only single-shot conversions are simulated, which is all
@@ -37,12 +37,9 @@ class SimulatedAds1115(I2CSlave):
         2, _FULL_COUNT, lambda answer: int.from_bytes(answer, "big", signed=True), _with_counts
     )
 
-    def __init__(self, _: Callable[[], object], monotonic: Callable[[], float], *, seed: int = 0) -> None:
-        super().__init__()
-        self._monotonic = monotonic
-        self._noise = random.Random(f"ads1115 {seed}")  # noqa: S311  noise, not secrets
+    def __init__(self, truth: Callable[[], object], monotonic: Callable[[], float], *, seed: int = 0) -> None:
+        super().__init__(truth, monotonic, seed=seed)
         self._inputs: dict[int, Callable[[], float]] = {}
-        self.power_cycle()
 
     def connect(self, channel: str, volts: Callable[[], float]) -> None:
         """Apply a voltage to an input such as "0", or between two such as "0-1"."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import functools
 import math
-import random
 from typing import TYPE_CHECKING
 
 from growd_hwsim.chip import Measurement
-from growd_hwsim.i2c import I2CSlave
+from growd_hwsim.sensors import I2CSensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,7 +53,7 @@ _RANGE_NM, _PAR_NM = range(380, 781, 2), (400, 700)
 _J_NM_PER_UMOL = 119.6
 
 
-class SimulatedAs7341(I2CSlave):
+class SimulatedAs7341(I2CSensor):
     """An AS7341 in light of `photons()`, PPFD in umol/m2/s by its source, on the time of `monotonic`.
 
     `gain` is the error of this part. Noise is 0.2 percent; counts are rounded down. Flicker, LED and
@@ -78,13 +77,9 @@ class SimulatedAs7341(I2CSlave):
         seed: int = 0,
         gain: float = 1.0,
     ) -> None:
-        super().__init__()
-        self._photons = photons
-        self._monotonic = monotonic
-        self._noise = random.Random(f"as7341 {seed}")  # noqa: S311  noise, not secrets
         self._gain = gain
         self.device_id = DEVICE_ID
-        self.power_cycle()
+        super().__init__(photons, monotonic, seed=seed)
 
     def power_cycle(self) -> None:
         """Lose and regain power: powered down, all registers at their defaults."""
@@ -157,7 +152,7 @@ class SimulatedAs7341(I2CSlave):
 
     def _rates(self) -> dict[str, float]:
         """Counts per ms at gain 1 of each colour."""
-        light = [(ppfd, counts_per_umol(source)) for source, ppfd in self._photons().items() if ppfd > 0]
+        light = [(ppfd, counts_per_umol(source)) for source, ppfd in self._truth().items() if ppfd > 0]
         return {colour: sum(ppfd * each[colour] for ppfd, each in light) for colour in _COLOURS}
 
 

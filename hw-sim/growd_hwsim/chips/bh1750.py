@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from growd_hwsim.chip import Measurement
-from growd_hwsim.i2c import I2CSlave, NoAcknowledgeError
+from growd_hwsim.i2c import NoAcknowledgeError
+from growd_hwsim.sensors import I2CSensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ _LOW = _Mode(1.2, 0.016)
 _MODES = {0x10: _HIGH, 0x11: _HIGH_2, 0x13: _LOW, 0x20: _HIGH, 0x21: _HIGH_2, 0x23: _LOW}
 
 
-class SimulatedBh1750(I2CSlave):
+class SimulatedBh1750(I2CSensor):
     """A BH1750 in light of `illuminance()` lux, on the time of `monotonic`.
 
     `gain` is the error of this part (0.96 to 1.44 times 1.2 counts per lux). Noise is 0.2 percent; counts are
@@ -55,12 +55,8 @@ class SimulatedBh1750(I2CSlave):
         seed: int = 0,
         gain: float = 1.0,
     ) -> None:
-        super().__init__()
-        self._illuminance = illuminance
-        self._monotonic = monotonic
-        self._noise = random.Random(f"bh1750 {seed}")  # noqa: S311  noise, not secrets
         self._gain = gain
-        self.power_cycle()
+        super().__init__(illuminance, monotonic, seed=seed)
 
     def power_cycle(self) -> None:
         """Lose and regain power: powered down, register 0, default measurement time."""
@@ -123,4 +119,4 @@ class SimulatedBh1750(I2CSlave):
         bounded = min(max(self.measurement_time, MINIMUM_MEASUREMENT_TIME), MAXIMUM_MEASUREMENT_TIME)
         counts_per_lux = _MODES[command].counts_per_lux * bounded / DEFAULT_MEASUREMENT_TIME
         noise = 1.0 + self._noise.gauss(0.0, 0.002)
-        return min(int(self._illuminance() * self._gain * counts_per_lux * noise), _FULL_COUNT)
+        return min(int(self._truth() * self._gain * counts_per_lux * noise), _FULL_COUNT)

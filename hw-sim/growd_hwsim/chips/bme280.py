@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from growd_hwsim.chamber import Air
-from growd_hwsim.chip import INSTANT, AirCell, Measurement
-from growd_hwsim.i2c import I2CSlave
+from growd_hwsim.chip import Measurement
+from growd_hwsim.sensors import AirSensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +69,7 @@ class Coefficients:
         return first, struct.pack("<hBbBbb", h2, h3, h4 >> 4, nibbles, h5 >> 4, h6)
 
 
-class SimulatedBme280(I2CSlave):
+class SimulatedBme280(AirSensor):
     """A BME280 in the air of `air()` at `pressure_hpa`, on the time of `monotonic`.
 
     Noise is Gaussian (0.005 degC, 0.02 percent, 1.3 Pa: tables 2 to 4). The filter is not simulated.
@@ -94,19 +93,11 @@ class SimulatedBme280(I2CSlave):
         response_s: Air = RESPONSE_S,
         coefficients: Coefficients | None = None,
     ) -> None:
-        super().__init__()
         self.pressure_hpa = pressure_hpa
         self.chip_id = CHIP_ID
         self._coefficients = coefficients or Coefficients()
-        self._cell = AirCell(air, monotonic, response_s)
-        self._monotonic = monotonic
-        self._noise = random.Random(f"bme280 {seed}")  # noqa: S311  noise, not secrets
-        self.power_cycle()
+        super().__init__(air, monotonic, response_s, seed=seed)
         self._started_at = monotonic()  # it has had power for a while
-
-    def follow_at_once(self) -> None:
-        """Have no lag."""
-        self._cell.response_s = INSTANT
 
     def power_cycle(self) -> None:
         """Lose and regain power, or be reset: asleep, without a measurement, oversampling off."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING, ClassVar
 
 from growd_hwsim.chip import Measurement
-from growd_hwsim.i2c import I2CSlave
+from growd_hwsim.sensors import I2CSensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +39,7 @@ def _measurement(full_scale: float, unit: str) -> Measurement:
     return Measurement(LENGTH, full_scale, _number_in, _with_number, unit)
 
 
-class SimulatedEzo(I2CSlave):
+class SimulatedEzo(I2CSensor):
     """A circuit with its probe in the water of `water()`, on the time of `monotonic`.
 
     `error` is added by the probe until it is calibrated. A calibration of any point corrects all readings.
@@ -63,10 +62,7 @@ class SimulatedEzo(I2CSlave):
         seed: int = 0,
         error: float = 0.0,
     ) -> None:
-        super().__init__()
-        self._water = water
-        self._monotonic = monotonic
-        self._noise = random.Random(f"{self.name} {seed}")  # noqa: S311  noise, not secrets
+        super().__init__(water, monotonic, seed=seed)
         self._error = error
         self.correction = 0.0
         self.known_points: set[str] = {"mid"}
@@ -76,16 +72,12 @@ class SimulatedEzo(I2CSlave):
         self.outputs = list(_OUTPUTS.get(self.answers_as, ()))[:1]
         self.scale = "c"
         self.cell_constant = 1.0
-        self.power_cycle()
 
     def power_cycle(self) -> None:
         """Lose and regain power. Calibration and settings stay, the temperature does not."""
         self.water_degc = 25.0
         self._answer = bytes([NO_DATA])
         self._ready_at = 0.0
-
-    def follow_at_once(self) -> None:
-        """It has no lag."""
 
     def on_write(self, data: bytes) -> None:
         """A command in ASCII."""
@@ -163,10 +155,10 @@ class SimulatedEzo(I2CSlave):
         self.calibrated.append(",".join(arguments))
         self.known_points = {point} if point == "mid" else self.known_points | {point}
         if reference:
-            self.correction = float(reference[0]) - self.true(self._water()) - self._error
+            self.correction = float(reference[0]) - self.true(self._truth()) - self._error
 
     def _measured(self) -> float:
-        value = self.true(self._water()) + self._error + self.correction
+        value = self.true(self._truth()) + self._error + self.correction
         return max(0.0, value + self._noise.gauss(0.0, self.noise))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from growd_hwsim.errors import NothingRecordedError
 from growd_hwsim.i2c import I2CSlave, NoAcknowledgeError
-from growd_hwsim.uart import Query, plain_wire
+from growd_hwsim.uart import Query
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ class SimulatedSc16is750(I2CSlave):
         slave: UartSlave,
         *,
         port: str = "i2c-1:0x4d",
-        wire: Callable[[Query, Forward], list[bytes]] = plain_wire,
+        wire: Callable[[Query, Forward], list[bytes]] = lambda query, forward: forward(query),
         crystal_hz: int = 14_745_600,
         acknowledges_reset: bool = False,
     ) -> None:

@@ -6,15 +6,15 @@ lags (response times) from the SCD30 datasheet, section 1.
 
 from __future__ import annotations
 
-import random
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from growd_hwsim.chamber import Air
-from growd_hwsim.chip import INSTANT, AirCell, Measurement
-from growd_hwsim.i2c import FAULTS, I2CSlave, NoAcknowledgeError
+from growd_hwsim.chip import Measurement
+from growd_hwsim.i2c import FAULTS, NoAcknowledgeError
 from growd_hwsim.sensirion import decoded, with_crcs
+from growd_hwsim.sensors import AirSensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,7 @@ class Scd30Memory:
     measuring: bool = False
 
 
-class SimulatedScd30(I2CSlave):
+class SimulatedScd30(AirSensor):
     """An SCD30 in the air of `air()`, on the time of `monotonic`.
 
     `error_ppm` is the error of this part before recalibration (datasheet: 30 ppm + 3 %). Noise is Gaussian,
@@ -91,17 +91,9 @@ class SimulatedScd30(I2CSlave):
         response_s: Air = RESPONSE_S,
         memory: Scd30Memory | None = None,
     ) -> None:
-        super().__init__()
-        self._cell = AirCell(air, monotonic, response_s)
         self.memory = memory or Scd30Memory()
-        self._monotonic = monotonic
-        self._noise = random.Random(f"scd30 {seed}")  # noqa: S311  noise, not secrets
         self._error_ppm = error_ppm
-        self.power_cycle()
-
-    def follow_at_once(self) -> None:
-        """Have no lag."""
-        self._cell.response_s = INSTANT
+        super().__init__(air, monotonic, response_s, seed=seed)
 
     def power_cycle(self) -> None:
         """Lose and regain power. The memory stays; a running measurement starts again."""
@@ -200,6 +192,3 @@ class SimulatedScd30(I2CSlave):
         return struct.pack(
             ">fff", min(max(ppm, 1.0), MAXIMUM_CO2_PPM), temperature, min(max(humidity, 0.0), 100.0)
         )
-
-    def _jitter(self, deviation: float, limit: float) -> float:
-        return min(max(self._noise.gauss(0.0, deviation), -limit), limit)

@@ -6,15 +6,15 @@ Source: SCD4x datasheet (Sensirion, version 1.7), sections given below; noise (r
 
 from __future__ import annotations
 
-import random
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from growd_hwsim.chamber import Air
-from growd_hwsim.chip import INSTANT, AirCell, Measurement
-from growd_hwsim.i2c import FAULTS, I2CSlave, NoAcknowledgeError
+from growd_hwsim.chip import Measurement
+from growd_hwsim.i2c import FAULTS, NoAcknowledgeError
 from growd_hwsim.sensirion import FULL_WORD, decoded, humidity_word, temperature_word, with_crcs
+from growd_hwsim.sensors import AirSensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ class Scd4xSettings:
     altitude_m: int = 0
 
 
-class SimulatedScd4x(I2CSlave):
+class SimulatedScd4x(AirSensor):
     """An SCD41 in the air of `air()`, on the time of `monotonic`.
 
     `error_ppm` is the error of this part before recalibration (table 1: 50 ppm + 5 %). Noise is Gaussian, cut
@@ -83,20 +83,12 @@ class SimulatedScd4x(I2CSlave):
         error_ppm: float = 0.0,
         response_s: Air = RESPONSE_S,
     ) -> None:
-        super().__init__()
-        self._cell = AirCell(air, monotonic, response_s)
-        self._monotonic = monotonic
-        self._noise = random.Random(f"scd4x {seed}")  # noqa: S311  noise, not secrets
         self._error_ppm = error_ppm
         self.kept = Scd4xSettings()
         self.calibration_ppm = 0.0
         """The sum of all recalibrations. It outlasts a loss of power without PERSIST (3.8)."""
-        self.power_cycle()
+        super().__init__(air, monotonic, response_s, seed=seed)
         self._busy_until = monotonic()  # it has had power for a while
-
-    def follow_at_once(self) -> None:
-        """Have no lag."""
-        self._cell.response_s = INSTANT
 
     def power_cycle(self) -> None:
         """Lose and regain power: idle, with the settings that were kept."""
@@ -211,6 +203,3 @@ class SimulatedScd4x(I2CSlave):
             temperature_word(degc),
             humidity_word(percent),
         )
-
-    def _jitter(self, deviation: float, limit: float) -> float:
-        return min(max(self._noise.gauss(0.0, deviation), -limit), limit)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING
 
 from growd_hwsim.chip import Measurement
-from growd_hwsim.i2c import I2CSlave, NoAcknowledgeError
+from growd_hwsim.i2c import NoAcknowledgeError
+from growd_hwsim.sensors import I2CSensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ _RATE_PER_LUX = 1.0 / 408.0 / (1.0 - 1.64 * WHITE_LED_INFRARED_SHARE)
 """Channel 0, counts per ms at gain 1, to fit Adafruit's coefficients in a white LED's light."""
 
 
-class SimulatedTsl2591(I2CSlave):
+class SimulatedTsl2591(I2CSensor):
     """A TSL2591 in light of `illuminance()` lux, on the time of `monotonic`.
 
     `infrared_share` is the ratio of channel 1 to channel 0 at one gain. Noise is 0.2 percent; counts are
@@ -54,12 +54,8 @@ class SimulatedTsl2591(I2CSlave):
         seed: int = 0,
         infrared_share: float = WHITE_LED_INFRARED_SHARE,
     ) -> None:
-        super().__init__()
         self.infrared_share = infrared_share
-        self._illuminance = illuminance
-        self._monotonic = monotonic
-        self._noise = random.Random(f"tsl2591 {seed}")  # noqa: S311  noise, not secrets
-        self.power_cycle()
+        super().__init__(illuminance, monotonic, seed=seed)
 
     def power_cycle(self) -> None:
         """Lose and regain power: powered down, all registers 0."""
@@ -127,7 +123,7 @@ class SimulatedTsl2591(I2CSlave):
         steps = self._steps()
         full_count = _FULL_COUNT_OF_ONE_STEP if steps == 1 else _FULL_COUNT
         noise = 1.0 + self._noise.gauss(0.0, 0.002)
-        full = self._illuminance() * _RATE_PER_LUX * steps * _STEP_S * 1000.0 * noise
+        full = self._truth() * _RATE_PER_LUX * steps * _STEP_S * 1000.0 * noise
         gains = _GAINS[self.registers[CONTROL] >> 4 & 0b11]
         return (
             min(int(full * gains[0]), full_count),

@@ -1,7 +1,7 @@
 """The file of a backup: a tar archive, written member by member, with a manifest at its end.
 
-docs/backup.md describes the format. The first member is `growd-backup.json` (`Head`), the last one
-`manifest.json` (`Manifest`) with the size and the SHA-256 of every other. Every call blocks.
+docs/backup.md describes the format. The last member is `manifest.json` (`Manifest`) with the size and the
+SHA-256 of every other. Every call blocks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from growd_analysis.points.part_file import PartFile, Place
 
 FORMAT: Final = 1
-HEAD: Final = "growd-backup.json"
 MANIFEST: Final = "manifest.json"
 LINES: Final = ".jsonl.gz"
 ATTACHMENTS: Final = "attachments/"
@@ -49,14 +48,6 @@ class DamagedBackupError(BackupError):
     """A file is no backup, is incomplete, or was changed; the message says what is damaged."""
 
 
-class Head(msgspec.Struct, frozen=True):
-    """The first member: the format, growd's version, and the start of the backup in UNIX seconds."""
-
-    format: int
-    growd: str
-    began: UnixTime
-
-
 class Member(msgspec.Struct, frozen=True):
     """A file in the archive; `documents` are its lines, if it has documents."""
 
@@ -71,11 +62,14 @@ class Member(msgspec.Struct, frozen=True):
         return "/".join(self.name.split("/")[:2])
 
 
-class Manifest(msgspec.Struct, frozen=True):
-    """The last member. `device` is the id of the device, the times are UNIX seconds."""
-
+class _Version(msgspec.Struct, frozen=True):
     format: int
     growd: str
+
+
+class Manifest(_Version, frozen=True):
+    """The last member. `device` is the id of the device, the times are UNIX seconds."""
+
     began: UnixTime
     finished: UnixTime
     device: str
@@ -143,23 +137,6 @@ class ArchiveReader:
         self._file = file
         self._places: dict[str, tuple[int, int]] = {}
 
-    def head(self) -> Head:
-        """The first member. Raises `DamagedBackupError`, and `BackupError` for a newer format."""
-        with self._tar() as tar:
-            first = _next(tar)
-            if first is None or first.name != HEAD or first.size > _MOST_JSON:
-                raise DamagedBackupError(f"{self._path} is not a backup of growd")
-            try:
-                head = msgspec.json.decode(_content(tar, first), type=Head)
-            except (ValueError, RecursionError):
-                self._damaged(f"{HEAD} can't be read")
-        if head.format > FORMAT:
-            raise BackupError(
-                f"{self._path} was made by growd {head.growd} in format {head.format}; "
-                f"this growd reads formats up to {FORMAT}: install a newer one"
-            )
-        return head
-
     def members(
         self, end: int | None = None, report: Callable[[int], None] = lambda _: None
     ) -> Iterator[Member]:
@@ -178,7 +155,6 @@ class ArchiveReader:
 
     def checked(self, report: Callable[[int], None] = lambda _: None) -> Manifest:
         """The manifest, once every member was read and compared with it. Raises `BackupError`."""
-        self.head()
         manifest = self.manifest()
         number = -1
         for number, found in enumerate(self.members(report=report)):
@@ -190,7 +166,7 @@ class ArchiveReader:
         return manifest
 
     def manifest(self) -> Manifest:
-        """The last member. Raises `DamagedBackupError` if there is none."""
+        """The last member. Raises `DamagedBackupError` if there is none, `BackupError` for a newer format."""
         last = "its first bytes"
         with self._tar() as tar:
             while (found := _next(tar)) is not None and found.name != MANIFEST:
@@ -198,7 +174,14 @@ class ArchiveReader:
             if found is None or found.size > _MOST_JSON:
                 self._damaged(f"it ends or is damaged behind {last}, and has no {MANIFEST}")
             try:
-                return msgspec.json.decode(_content(tar, found), type=Manifest)
+                content = _content(tar, found)
+                made = msgspec.json.decode(content, type=_Version)
+                if made.format > FORMAT:
+                    raise BackupError(
+                        f"{self._path} was made by growd {made.growd} in format {made.format}; "
+                        f"this growd reads formats up to {FORMAT}: install a newer one"
+                    )
+                return msgspec.json.decode(content, type=Manifest)
             except (ValueError, RecursionError, tarfile.TarError):
                 self._damaged(f"{MANIFEST} can't be read")
 

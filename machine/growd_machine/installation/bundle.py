@@ -15,7 +15,7 @@ from growd_machine.installation.targets import ARCHITECTURES
 from growd_machine.installation.tree import PART, compile_for_this_machine, finish, put_in_place
 
 if TYPE_CHECKING:
-    from growd_machine.installation.machine import Run
+    from growd_machine.installation.machine import Machine
     from growd_machine.installation.targets import Target
 
 _TIME: Final = (1980, 1, 1, 0, 0, 0)  # the same for all files, so that the same content is the same bundle
@@ -61,13 +61,13 @@ def _entry(name: str, mode: int) -> zipfile.ZipInfo:
     return entry
 
 
-def unpack_bundle(file: Path, folder: Path, target: Target, run: Run) -> None:
+def unpack_bundle(file: Path, folder: Path, target: Target, machine: Machine) -> None:
     """Unpack the version of a bundle to `folder`, which appears complete or not at all."""
     part = folder.with_name(folder.name + PART)
     shutil.rmtree(part, ignore_errors=True)
     try:
         information = _unpack_files(file, part)
-        compile_for_this_machine(part, (target.python,), run)
+        compile_for_this_machine(part, (target.python,), machine.run, machine.say)
         finish(part, information)
         put_in_place(part, folder)
     except BaseException:

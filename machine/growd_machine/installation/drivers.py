@@ -144,10 +144,10 @@ def _make(
             if each.wheel is not None:
                 shutil.copyfile(each.wheel, wheels / each.wheel.name)
         if wanted:
-            tools = PackageTools(source, part / "tmp", machine.run)
+            tools = PackageTools(source, part / "tmp", part / "tmp", machine.run, machine.say)
             names = [str(each) for each in wanted]
             tools.install_drivers(names, wheels, part / "lib", target.machine, target.python)
-            compile_for_this_machine(part, (target.python,), machine.run)
+            compile_for_this_machine(part, (target.python,), machine.run, machine.say)
         shutil.rmtree(part / "tmp", ignore_errors=True)
         finish(part, {"packages": [[each.name, each.version, each.digest] for each in wanted]})
         put_in_place(part, folder)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
+import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from growd_machine.installation.machine import Machine
+    from growd_machine.installation.machine import Machine, Say
     from growd_machine.installation.versions import Version
 
 SERVICE: Final = "growd.service"
@@ -45,20 +47,39 @@ def driver_warnings(version: Version, configuration: Path) -> list[str]:
     return [line for line in lines if line.startswith("warning: ") and "can't be loaded: " in line]
 
 
-def output_of(command: Sequence[str], limit_s: float = COMMAND_S) -> str:
-    """What a program prints. Raises `InstallError` with the last line of its errors."""
-    try:
-        done = subprocess.run(  # noqa: S603  our own words
-            command, check=True, capture_output=True, text=True, errors="replace", timeout=limit_s
-        )
-    except OSError as error:
-        raise InstallError(f"{command[0]} can't be started: {error.strerror}") from None
-    except subprocess.TimeoutExpired:
-        raise InstallError(f"{' '.join(command)} did not end within {limit_s:g} s") from None
-    except subprocess.CalledProcessError as error:
-        said = (error.stderr or error.stdout).strip().splitlines()[-1:] or [f"status {error.returncode}"]
-        raise InstallError(f"{' '.join(command)} failed: {said[0].strip()}") from None
-    return done.stdout
+def output_of(command: Sequence[str], limit_s: float = COMMAND_S, say: Say = lambda _: None) -> str:
+    """What a program prints; `say` gets each line when it comes.
+
+    Raises `InstallError` with the last line of its errors.
+    """
+    lines: list[str] = []
+    is_late = threading.Event()
+    with tempfile.TemporaryFile("w+", errors="replace") as errors:
+        try:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, errors="replace")  # noqa: S603
+        except OSError as error:
+            raise InstallError(f"{command[0]} can't be started: {error.strerror}") from None
+
+        def end() -> None:
+            is_late.set()
+            process.kill()
+
+        timer = threading.Timer(limit_s, end)
+        timer.start()
+        try:
+            with process:
+                for line in process.stdout or ():
+                    lines.append(line)
+                    say(line.rstrip("\n"))
+        finally:
+            timer.cancel()
+        errors.seek(0)
+        said = (errors.read() or "".join(lines)).strip().splitlines()[-1:]
+    if is_late.is_set():
+        raise InstallError(f"{' '.join(command)} did not end within {limit_s:g} s")
+    if status := process.returncode:
+        raise InstallError(f"{' '.join(command)} failed: {(said or [f'status {status}'])[0].strip()}")
+    return "".join(lines)
 
 
 def last_words(machine: Machine, since: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,20 +39,19 @@ from growd_machine.installation.versions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from growd_machine.installation.machine import Say
     from growd_machine.installation.options import InstallChoices
     from growd_machine.installation.sources import InstallSource
     from growd_machine.installation.steps import Step
-
-    Say = Callable[[str], None]
 
 
 def install(source: InstallSource, choices: InstallChoices, say: Say, machine: Machine | None = None) -> None:
     """Install a source, and wait until the service answers. Raises `InstallError`."""
     root = choices.root.absolute()
     _check_rights(root, dry_run=choices.dry_run)
-    machine = machine or Machine(root, partial(run_program, log=Machine(root).at(LOG)))
+    machine = replace(machine or Machine(root, partial(run_program, log=Machine(root).at(LOG))), say=say)
     if choices.only is not None:
         _install_part(machine, source, choices, say)
         return

@@ -43,6 +43,8 @@ FILES: Final = (*PLACES.values(), WATCHDOG, WANTED, UPGRADE_WANTED, SOCKET_WANTE
 """All that an installation may place outside of `PROGRAM`, `CONFIGURATION` and `DATA`."""
 
 Run = Callable[[list[str]], None]
+Say = Callable[[str], None]
+"""Gets a line before what may take minutes."""
 
 
 class InstallError(Exception):
@@ -91,11 +93,12 @@ def ask_program(command: list[str]) -> str:
 
 @dataclass(frozen=True)
 class Machine:
-    """The file system to install into, and how to run programs."""
+    """The file system to install into, how to run programs, and who follows what they do."""
 
     root: Path = Path("/")
     run: Run = run_program
     ask: Callable[[list[str]], str] = ask_program
+    say: Say = lambda _: None
 
     @property
     def is_live(self) -> bool:

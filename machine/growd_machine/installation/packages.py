@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from growd_machine.installation.machine import Run
+    from growd_machine.installation.machine import Run, Say
     from growd_machine.installation.sources import InstallSource
 
 OLDEST_NODE: Final = 20
@@ -33,21 +33,29 @@ _NPM: Final = "lib/node_modules/npm/bin/npm-cli.js"
 
 @dataclass
 class PackageTools:
-    """pip and npm, of this machine or fetched by the locks of `source`; temporary files are in `scratch`."""
+    """pip and npm, of this machine or fetched by the locks of `source`; temporary files are in `scratch`.
+
+    With the same `downloads` another try does not fetch again what is there.
+    """
 
     source: InstallSource
     scratch: Path
+    downloads: Path
     run: Run
+    say: Say
 
     def install_python(self, lock: str, target: Path, machine: str, python: str) -> None:
         """Put the packages of a lock for a type of machine and a version of Python into the folder `target`.
 
         The lock's markers are evaluated for this machine; a test ensures that all machines agree.
         """
+        what = "Node" if lock == "node" else "the Python packages"
+        self.say(f"  installing {what}")
         self._run(
-            "Node" if lock == "node" else "the Python packages",
+            what,
             *self._pip(),
-            *("--no-input", "--no-cache-dir", "--disable-pip-version-check", "install", "--no-compile"),
+            *("--no-input", "--cache-dir", str(self.downloads / "pip"), "--disable-pip-version-check"),
+            *("install", "--no-compile"),
             *("--require-hashes", "--no-deps", *_for_machine(machine, python)),
             *("--target", str(target), "-r", str(self._lock(lock))),
         )
@@ -67,6 +75,7 @@ class PackageTools:
             self._run("the drivers", *install)
         except InstallError:
             shutil.rmtree(target, ignore_errors=True)
+            self.say("  fetching the drivers")
             fetch = (*common, "download", *_for_machine(machine, python), "--dest", str(wheels), *known)
             self._run("the drivers", *self._pip(), *fetch)
             self._run("the drivers", *install)
@@ -87,11 +96,12 @@ class PackageTools:
             npm, path = [str(wheel / "bin/node"), str(wheel / _NPM)], f"{wheel / 'bin'}:{os.environ['PATH']}"
         else:
             npm, path = [own], os.environ["PATH"]
+        self.say(f"  installing {what}")
         # npm waits 70 s by default before it reports that there is no network.
         self._run(
             what,
-            *(f"PATH={path}", *npm, "--prefix", str(folder), "--cache", str(self.scratch / "npm")),
-            *("--logs-max=0", "--no-audit", "--no-fund", "--no-update-notifier"),
+            *(f"PATH={path}", *npm, "--prefix", str(folder), "--cache", str(self.downloads / "npm")),
+            *("--prefer-offline", "--logs-max=0", "--no-audit", "--no-fund", "--no-update-notifier"),
             *("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000", "ci", "--omit=dev"),
         )
 

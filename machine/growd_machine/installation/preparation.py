@@ -103,10 +103,15 @@ class Preparation:
         """The new version, made by its own code."""
         root = str(self.machine.root)
         program = [sys.executable, "-I", source.program, "--only", "version", "--root", root]
-        target = version_at(Path(output_of(program, BUILD_S).splitlines()[-1]))
+        target = version_at(Path(output_of(program, BUILD_S, self._say_part).splitlines()[-1]))
         if target.folder == current.folder:
             raise InstallError(f"growd {target.version} of {source.path} is installed already")
         return target
+
+    def _say_part(self, line: str) -> None:
+        """Pass on the lines below that of a step."""
+        if line.startswith("  "):
+            self.say(line)
 
     def _check_space(self, current: Version) -> None:
         """For a version of the same size, and a copy of the data."""

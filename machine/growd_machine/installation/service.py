@@ -193,14 +193,14 @@ def new_version(
         folder, digest = versions / f"{source.version}-{source.digest[:8]}", source.digest
         refuse_other_machines(source.version_file(), target, source.path)
         words = f"unpack growd {source.version} into {folder}"
-        make = partial(unpack_bundle, source.path, folder, target, machine.run)
+        make = partial(unpack_bundle, source.path, folder, target, machine)
     else:
         profile_text = source.profile(_profile(machine, choices))
         with_couchdb = _with_couchdb(machine, choices)
         tree = _tree(machine, source, target, profile_text, with_couchdb=with_couchdb)
         folder, digest = versions / tree.name, tree.digest
         words = f"build growd {source.version} from the {source.kind} {source.path} in {folder}"
-        make = partial(tree.build, folder, machine.run)
+        make = partial(tree.build, folder, machine.run, machine.say)
     return NewVersion(folder, digest, Step(words, make, lambda: is_usable(folder, target)))
 
 

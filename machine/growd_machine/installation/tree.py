@@ -25,7 +25,7 @@ from growd_machine.installation.packages import PackageTools
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from growd_machine.installation.machine import Run
+    from growd_machine.installation.machine import Run, Say
     from growd_machine.installation.sources import InstallSource
     from growd_machine.installation.targets import Target
 
@@ -33,6 +33,11 @@ DATABASE: Final = "growd/_couchdb/embedded"
 PAGE: Final = "growd/_page"
 PART: Final = ".part"
 """What the name of a folder ends with while it is made."""
+
+DOWNLOADS: Final = ".downloads"
+"""What the name of the folder ends with that has its downloads until it is made."""
+
+_ROOM_BYTES: Final = 200_000_000  # that the running growd may need; then downloads are not kept
 
 _OF_WHEELS: Final = {"RECORD", "WHEEL", "INSTALLER", "REQUESTED", "direct_url.json"}  # differ between Pythons
 _PREBUILT: Final = {"aarch64": "linux-arm64", "x86_64": "linux-x64"}  # Node's names
@@ -88,16 +93,20 @@ class VersionTree:
         """The name of the folder, the same wherever it is built."""
         return f"{self.source.version}-{self.digest[:8]}"
 
-    def build(self, folder: Path, run: Run, *, with_byte_code: bool = True) -> None:
+    def build(
+        self, folder: Path, run: Run, say: Say = lambda _: None, *, with_byte_code: bool = True
+    ) -> None:
         """Build the version at `folder`, which appears complete or not at all. Raises `InstallError`.
 
         Byte code is for the Pythons of this machine, so a folder for other machines is built without it.
+        After a failure another try uses what was downloaded.
         """
+        downloads = folder.with_name(folder.name + DOWNLOADS)
         part = folder.with_name(folder.name + PART)
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         try:
-            tools = PackageTools(self.source, part / "tmp", run)
+            tools = PackageTools(self.source, part / "tmp", downloads, run, say)
             self._add_packages(tools, part / "lib")
             self._add_growd(part)
             _complete_page(tools, part / "lib" / PAGE)
@@ -108,11 +117,14 @@ class VersionTree:
                 tools.install_node(part / "node", self.machine)
             shutil.rmtree(part / "tmp", ignore_errors=True)
             if with_byte_code:
-                compile_for_this_machine(part, self.pythons, run)
+                compile_for_this_machine(part, self.pythons, run, say)
             finish(part, self._version())
             put_in_place(part, folder)
+            shutil.rmtree(downloads, ignore_errors=True)
         except BaseException:
             shutil.rmtree(part, ignore_errors=True)
+            if shutil.disk_usage(part.parent).free < _ROOM_BYTES:
+                shutil.rmtree(downloads, ignore_errors=True)
             raise
 
     def _version(self) -> dict[str, object]:
@@ -195,7 +207,7 @@ def _remove_other_machines(database: Path, kept: str) -> None:
             shutil.rmtree(prebuilt)
 
 
-def compile_for_this_machine(folder: Path, pythons: Iterable[str], run: Run) -> None:
+def compile_for_this_machine(folder: Path, pythons: Iterable[str], run: Run, say: Say) -> None:
     """Compile byte code for each of `pythons` that this machine has; without it growd only starts slowly.
 
     It is never compared with its source, whose time a copy changes: the source does not change.
@@ -204,6 +216,7 @@ def compile_for_this_machine(folder: Path, pythons: Iterable[str], run: Run) -> 
     options = ("-q", "-j", jobs, "--invalidation-mode", "unchecked-hash", "-s", str(folder))
     for python in pythons:
         if program := shutil.which(f"python{python}"):
+            say(f"  compiling for Python {python}")
             with suppress(InstallError):  # pyenv has programs that only fail
                 run([program, "-I", "-m", "compileall", *options, str(folder / "lib")])
 

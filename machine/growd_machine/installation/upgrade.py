@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from growd.host.data_folder import as_owner, leave_note
+from growd.host.data_folder import as_owner
 from growd.host.hold import Hold, Holder, release_hold, save_hold
 from growd.runtime.files import read_regular, sync_folder, write_atomically
+from growd_machine.data_folder import leave_note
 from growd_machine.installation.data_copy import BACKUPS, back_up, discard, restore, unreadable
 from growd_machine.installation.growd_service import GrowdService, driver_warnings, last_words, output_of
 from growd_machine.installation.health import GrowdHealth, ProbeError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from growd.host.data_folder import memory_below
+from growd_machine.data_folder import memory_below
 from growd_machine.raspberry_pi.findings import SETUP, failed, unchecked, warned, well
 
 if TYPE_CHECKING:

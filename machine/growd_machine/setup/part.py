@@ -101,8 +101,8 @@ class SetupCalls:
 
     async def scan(self, _: Api, __: Call) -> web.StreamResponse:
         """What is on the buses now."""
-        await load("growd_machine.setup.scan")  # few look, and what tries devices needs much of the wiring
-        from growd_machine.setup.scan import scanned  # noqa: PLC0415
+        await load("growd_machine.setup.trying")  # few look, and what tries devices needs much of the wiring
+        from growd_machine.setup.trying import scanned  # noqa: PLC0415
 
         around = self._around
         return json_answer(await scanned(self._devices(), around.present(), around.bus.clock))
@@ -114,8 +114,8 @@ class SetupCalls:
             change = await self._changed(file, wanted)
         except ConfigError as error:
             return _invalid(error)
-        await load("growd_machine.setup.trial")
-        from growd_machine.setup.trial import output_tried, sensor_tried  # noqa: PLC0415
+        await load("growd_machine.setup.trying")
+        from growd_machine.setup.trying import output_tried, sensor_tried  # noqa: PLC0415
 
         device = device_in(change.config, wanted)
         tried: Any = sensor_tried if wanted.section == "sensor" else output_tried

@@ -1,7 +1,5 @@
 """The node that calculates variables: values, qualities, sums, restarts."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

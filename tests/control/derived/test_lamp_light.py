@@ -1,7 +1,5 @@
 """Lux to PPFD, by the channels that are lit."""
 
-from __future__ import annotations
-
 import pytest
 
 from growd.config.lamp_light import ChannelLight, LampLight

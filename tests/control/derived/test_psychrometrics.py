@@ -1,7 +1,5 @@
 """The formulas beside published tables, and what holds for all air."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A set point of the vapour pressure deficit moves that of humidity."""
 
-from __future__ import annotations
-
 import pytest
 
 from growd.bus import Bus

@@ -1,7 +1,5 @@
 """A set point of the light of a day plans the lamp; one of PPFD is one of its illuminance."""
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, datetime
 

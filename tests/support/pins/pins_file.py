@@ -5,8 +5,6 @@ level, and the monotonic time in seconds. A level outlives its process, as on a 
 PINS_CHIPS has the labels of the GPIO chips by number, "refused" for one without permission.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time
@@ -15,21 +13,21 @@ from pathlib import Path
 _ALONE = '{"0": "pinctrl-bcm2711"}'
 
 
-def pins_file() -> Path:
+def pins_file():
     return Path(os.environ["PINS_FILE"])
 
 
-def chips() -> dict[str, str]:
+def chips():
     return dict(json.loads(os.environ.get("PINS_CHIPS", _ALONE)))
 
 
-def drive(pin: int, level: int) -> None:
+def drive(pin, level):
     text = f"{os.getpid()} {time.process_time():.3f} {pin} {level} {time.monotonic():.6f}\n"
     with pins_file().open("a", encoding="ascii") as file:
         file.write(text)
 
 
-def level_of(pin: int) -> int | None:
+def level_of(pin):
     """The level that was written last, None without one."""
     writes = map(str.split, pins_file().read_text(encoding="ascii").splitlines())
     return next((int(level) for _, _, its, level, _ in reversed(list(writes)) if int(its) == pin), None)

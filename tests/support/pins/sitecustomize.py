@@ -11,7 +11,7 @@ if "growd_drivers.pin_keeper" in sys.orig_argv:
 
     from pins_file import drive
 
-    def drive_file(line: int, _code: int, levels: bytes) -> None:
+    def drive_file(line, _code, levels):
         drive(int(Path(f"/proc/self/fd/{line}").readlink().suffix[1:]), levels[0])
 
-    fcntl.ioctl = drive_file  # type: ignore[assignment]
+    fcntl.ioctl = drive_file

@@ -20,7 +20,7 @@ from growd.runtime.sentence import Sentence, code_of, problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from growd.bus import Bus
+    from growd.bus import Bus, Node
     from growd.bus.messages import Message
     from growd.bus.topics import Publisher, Subscription
     from growd.control.hold import OutputHold
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from growd.control.interlocks.on_times import OnTimes
     from growd.control.interlocks.saved_states import Memory
     from growd.control.pumps import Pumps
-    from growd.runtime.clock import Cancellable
+    from growd.runtime.clock import Cancellable, Clock
 
 logger = logging.getLogger(__name__)
 
@@ -106,11 +106,6 @@ class Interlocks:
         self._updated_at = -math.inf
         self._trackers: dict[str, list[tuple[str, OnTimes, bool]]] = {}  # by output: device, of the tank only
         self._nudges: list[Callable[[], None]] = []
-        self._reported: dict[str, str] = {}  # by interlock: the reason that was published
-        self._said: dict[str, str] = {}  # by interlock: the reason of its last event
-        self._since: dict[str, float] = {}
-        self._quiet: set[str] = set()
-        self._problems_said: set[str] = set()  # the interlocks whose problem was reported
         self._next_update: Cancellable | None = None
         followed = {variable for each in self._interlocks for variable in each.follows}
         self._set_points = {desired(environment, variable): variable for variable in sorted(followed)}
@@ -256,8 +251,8 @@ class Interlocks:
 
     def _show(self) -> None:
         """Make the topics, parameters, services and details of the interlocks."""
-        self._events = self.node.advertise(events(self._environment), EVENT)
-        self._outputs = {each.name: self._publisher(self._environment, each) for each in self._interlocks}
+        publishers = {each.name: self._publisher(self._environment, each) for each in self._interlocks}
+        self._reports = _Reports(self.node, self._environment, self._clock, publishers)
         remarks = Remarks(self._interlocks, self._driven, self._safe, self._hold)
         remarks.answer_on(self._bus.topics, self._environment)
         self.node.describe("interlocks", self._information)
@@ -297,22 +292,17 @@ class Interlocks:
             if variable in each.reads:
                 each.on_reading(variable, device, value, now)
 
-    # --- Reports
-
     def _update(self) -> None:
         now = self._updated_at = self._clock.monotonic()
         wall = self.saved.wall.time(now)
         is_changed = False
         for each in self._interlocks:
             each.update(now, wall)
-            if self._reported.get(each.name) != each.reason:
-                self._report(each)
-                is_changed = True
+            is_changed |= self._reports.follow(each)
             if isinstance(each, PersistentInterlock):
                 self.saved.check(each)
         for each in self._with_problems:
-            if bool(each.problem) != (each.name in self._problems_said):
-                self._report_problem(each)
+            self._reports.follow_problem(each)
         self._update_in_time(now)
         if is_changed:
             self._nudge()
@@ -326,54 +316,12 @@ class Interlocks:
         if self._alive_at is not None and due_s < PERIOD_S:
             self._next_update = self._clock.call_later(max(0.0, due_s), self._update)
 
-    def _report_problem(self, interlock: Interlock) -> None:
-        """Publish the begin or the end of a problem, as an event and in the log."""
-        name, found = interlock.name, interlock.problem
-        if found:
-            self._problems_said.add(name)
-            logger.warning("%s/%s: %s", self.node.name, name, found)
-        else:
-            self._problems_said.discard(name)
-        message = found or Sentence("the problem is over", "problem_over")
-        self._events.publish(event("interlock", name, message))
-
-    def _report(self, interlock: Interlock) -> None:
-        """Publish the state; unless it is quiet at the start, also as an event and in the log."""
-        name, reason = interlock.name, interlock.reason
-        tripped = reason if interlock.has_tripped else ""
-        before = self._said.get(name, "")
-        self._reported[name] = reason
-        if not (tripped and before):  # another reason is not another trip
-            self._since[name] = self._clock.time()
-        self._outputs[name].publish(self._state(interlock))
-        self._said[name] = tripped
-        if tripped and interlock.is_quiet:
-            self._quiet.add(name)
-        elif name in self._quiet and not tripped:
-            self._quiet.discard(name)
-        elif tripped or before:
-            self._quiet.discard(name)
-            hint = f"; {interlock.reset_hint}" if interlock.needs_reset else ""
-            message = Sentence("released", "released") if not tripped else _tripped(tripped, hint)
-            self._events.publish(event("interlock", name, message))
-            level = logging.WARNING if tripped and not interlock.is_expected else logging.INFO
-            words = f"has tripped: {tripped}" if tripped else "is released"
-            logger.log(level, "%s/%s %s%s", self.node.name, name, words, hint)
-
-    def _state(self, interlock: Interlock) -> dict[str, Any]:
-        return {
-            "tripped": interlock.has_tripped,
-            "reason": interlock.reason,
-            "needs_reset": interlock.needs_reset,
-            "since": self._since[interlock.name],
-        }
-
     def _information(self) -> list[dict[str, Any]]:
         """Each interlock, as on its topic, with its limits."""
         return [
             {
                 "name": f"{self.node.name}/{each.name}",
-                **self._state(each),
+                **self._reports.state(each),
                 **code_of(each.reason),
                 "is_expected": each.is_expected,
                 "is_failure": each.is_failure,
@@ -387,7 +335,7 @@ class Interlocks:
                 ],
             }
             for each in self._interlocks
-            if each.name in self._reported
+            if self._reports.has(each)
         ]
 
     def _held_variables(self) -> list[dict[str, Any]]:
@@ -455,6 +403,78 @@ def _topics_of(
 def _overrides(interlock: Interlock, name: str) -> bool:
     """Whether the class of an interlock has its own method, or property, of this name."""
     return getattr(type(interlock), name) is not getattr(Interlock, name)
+
+
+class _Reports:
+    """Publishes and logs how interlocks change. `publishers` has that of the state of each."""
+
+    def __init__(
+        self, node: Node, environment: str, clock: Clock, publishers: Mapping[str, Publisher]
+    ) -> None:
+        self._name = node.name
+        self._clock = clock
+        self._publishers = publishers
+        self._events = node.advertise(events(environment), EVENT)
+        self._reported: dict[str, str] = {}  # by interlock: the reason that was published
+        self._said: dict[str, str] = {}  # by interlock: the reason of its last event
+        self._since: dict[str, float] = {}
+        self._quiet: set[str] = set()
+        self._problems_said: set[str] = set()  # the interlocks whose problem was reported
+
+    def has(self, interlock: Interlock) -> bool:
+        """Whether it has a state already."""
+        return interlock.name in self._reported
+
+    def state(self, interlock: Interlock) -> dict[str, Any]:
+        """Its state, as on its topic."""
+        return {
+            "tripped": interlock.has_tripped,
+            "reason": interlock.reason,
+            "needs_reset": interlock.needs_reset,
+            "since": self._since[interlock.name],
+        }
+
+    def follow(self, interlock: Interlock) -> bool:
+        """Report the state if it has changed; whether it has.
+
+        Unless it is quiet at the start, also as an event and in the log.
+        """
+        name, reason = interlock.name, interlock.reason
+        if self._reported.get(name) == reason:
+            return False
+        tripped = reason if interlock.has_tripped else ""
+        before = self._said.get(name, "")
+        self._reported[name] = reason
+        if not (tripped and before):  # another reason is not another trip
+            self._since[name] = self._clock.time()
+        self._publishers[name].publish(self.state(interlock))
+        self._said[name] = tripped
+        if tripped and interlock.is_quiet:
+            self._quiet.add(name)
+        elif name in self._quiet and not tripped:
+            self._quiet.discard(name)
+        elif tripped or before:
+            self._quiet.discard(name)
+            hint = f"; {interlock.reset_hint}" if interlock.needs_reset else ""
+            message = Sentence("released", "released") if not tripped else _tripped(tripped, hint)
+            self._events.publish(event("interlock", name, message))
+            level = logging.WARNING if tripped and not interlock.is_expected else logging.INFO
+            words = f"has tripped: {tripped}" if tripped else "is released"
+            logger.log(level, "%s/%s %s%s", self._name, name, words, hint)
+        return True
+
+    def follow_problem(self, interlock: Interlock) -> None:
+        """Report the begin or the end of a problem, as an event and in the log."""
+        name, found = interlock.name, interlock.problem
+        if bool(found) == (name in self._problems_said):
+            return
+        if found:
+            self._problems_said.add(name)
+            logger.warning("%s/%s: %s", self._name, name, found)
+        else:
+            self._problems_said.discard(name)
+        message = found or Sentence("the problem is over", "problem_over")
+        self._events.publish(event("interlock", name, message))
 
 
 class _Guard:

@@ -59,9 +59,9 @@ class Remarks:
             is_command = message.topic.partition("/")[2].startswith("commanded/")
             return f"{'is dropped' if is_command else 'has no effect yet'}: {self._hold.reason}"
         for each in self._interlocks:
-            if each.is_routine and variable not in outputs:
+            if not each.reason or (each.is_routine and variable not in outputs):
                 continue  # a pause of an output is no news for the set point of what it moves
-            held = [output for output in outputs if each.reason and self._is_held(each, output, level)]
+            held = [output for output in outputs if self._is_held(each, output, level)]
             if held:
                 *some, last = map(_named, held)
                 names = f"{', '.join(some)} and {last} are" if some else f"{last} is"

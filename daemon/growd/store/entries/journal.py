@@ -318,9 +318,8 @@ class GrowersJournal:
             {"text": each, "is_failure": True, "code": "journal_unreadable", "name": each}
             for each in sentences
         ]
-        if self.delivery.fault.failures:
-            text = f"journal entries wait for the database: {self.delivery.fault}"
-            fields = {"reason": str(self.delivery.fault)}
+        if reason := str(self.delivery.fault):
+            text, fields = f"journal entries wait for the database: {reason}", {"reason": reason}
             problems.append({"text": text, "code": "journal_waits", "fields": fields})
         return problems
 

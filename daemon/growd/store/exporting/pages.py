@@ -15,12 +15,9 @@ from urllib.parse import quote
 import msgspec
 
 from growd.store.errors import PageError, PageTooLargeError
-from growd.store.exporting.csv_format import stringify
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-
-    from growd.store.exporting.csv_format import Row
 
     FetchPage = Callable[[str, int | None], Awaitable[bytes]]
     """Gets the view's answer to a query string. `PageTooLargeError` if it has more bytes than given."""
@@ -167,50 +164,6 @@ class ViewPages:
         return rows
 
 
-class NewestRows:
-    """The newest row of each key, as the reduce of `by_variable` gives it at group_level=4.
-
-    The rows of one key come in the order of their ids, and the greatest id wins: see the function
-    `builtin_first_last` in CouchDB's couch_query_servers for `_last`. Shards and the direction of reading
-    make no difference there. `skip` and `limit` count keys.
-    """
-
-    def __init__(self, *, descending: bool, skip: int = 0, limit: int | None = None) -> None:
-        self.done = limit == 0
-        self._descending = descending
-        self._skip = skip
-        self._left = limit
-        self._present: Row | None = None
-
-    def take(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows that are known to be the newest of their keys."""
-        found = []
-        present = self._present
-        for row in rows:
-            is_new = present is None or row.key != present.key
-            if is_new and present is not None:
-                found.append(present)
-            if is_new or not self._descending:
-                present = row
-        self._present = present
-        return self._counted(found)
-
-    def end(self) -> list[Row]:
-        """The newest row of the last key."""
-        return [] if self._present is None else self._counted([self._present])
-
-    def _counted(self, found: list[Row]) -> list[Row]:
-        skipped = min(self._skip, len(found))
-        self._skip -= skipped
-        found = found[skipped:]
-        if self._left is None:
-            return found
-        found = found[: self._left]
-        self._left -= len(found)
-        self.done = self._left == 0
-        return found
-
-
 def slices(rows: Sequence[msgspec.Raw]) -> Iterator[Sequence[msgspec.Raw]]:
     """The rows of a page in parts of `SLICE_ROWS`."""
     return (rows[start : start + SLICE_ROWS] for start in range(0, len(rows), SLICE_ROWS))
@@ -223,7 +176,10 @@ def _rows(answer: bytes) -> list[msgspec.Raw]:
         raise
     except msgspec.DecodeError:  # perhaps for half a surrogate pair, which JSON allows
         rows = msgspec.convert(json.loads(answer), dict[str, Any]).get("rows")
-        return [msgspec.Raw(stringify(row).encode()) for row in msgspec.convert(rows, list[dict[str, Any]])]
+        return [
+            msgspec.Raw(_json(row).encode(errors="surrogatepass"))
+            for row in msgspec.convert(rows, list[dict[str, Any]])
+        ]
 
 
 def _position(row: msgspec.Raw) -> RowPosition:
@@ -233,8 +189,13 @@ def _position(row: msgspec.Raw) -> RowPosition:
         raise
     except msgspec.DecodeError:  # as above
         members = json.loads(bytes(row))
-        return RowPosition(stringify(members.get("key")), str(members.get("id")))
+        return RowPosition(_json(members.get("key")), str(members.get("id")))
     return RowPosition(bytes(found.key).decode(), found.id)
+
+
+def _json(value: Any) -> str:
+    """JSON as the database writes it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _quoted(text: str) -> str:

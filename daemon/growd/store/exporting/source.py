@@ -172,8 +172,7 @@ class SourceReader:
     def __init__(self, session: aiohttp.ClientSession, source: PointSource, *, batches: bool = False) -> None:
         self._session = session
         self._batches: dict[tuple[str, str], QueryBatch] | None = {} if batches else None
-        self.rollup_database = source.rollups
-        self._source = source
+        self.source = source
         self._shown = str(source.address.with_user(None)).rstrip("/")
         login = source.login
         self._headers = {"Authorization": aiohttp.encode_basic_auth(*login)} if login else {}
@@ -223,11 +222,11 @@ class SourceReader:
 
     async def rollup_state(self, database: str) -> RollupState | None:
         """How far the rollups of a database are; None without rollups."""
-        if not self.rollup_database:
+        if not self.source.rollups:
             return None
-        name = "growd-points" if database == self._source.points else "growd-events"
+        name = "growd-points" if database == self.source.points else "growd-events"
         try:
-            answer = await self._ask(self.rollup_database, f"_local/{name}")
+            answer = await self._ask(self.source.rollups, f"_local/{name}")
         except MissingError:
             return None
         return _decoded(answer, RollupState)
@@ -236,7 +235,7 @@ class SourceReader:
         """The last two documents of a series that begin from `start` to before `end`, newest first."""
         keys = {"startkey": rollup_id(series, width, end - 1), "endkey": rollup_id(series, width, start)}
         query = {"include_docs": True, "descending": True, "limit": 2, **keys}
-        answer = await self._query(self.rollup_database, "_all_docs", query, 2)
+        answer = await self._query(self.source.rollups, "_all_docs", query, 2)
         return [row.doc for row in _decoded(answer, _Rows[_RollupRow]).rows]
 
     async def rolled_up(
@@ -250,7 +249,7 @@ class SourceReader:
             name = found[-1] if found else after
             first = f"{prefix}{quote(name, safe='')}/~" if name else prefix
             query = {"limit": 1, "startkey": first, "endkey": last, "inclusive_end": False}
-            answer = await self._query(self.rollup_database, "_all_docs", query, 1)
+            answer = await self._query(self.source.rollups, "_all_docs", query, 1)
             rows = _decoded(answer, _Rows[dict[str, Any]]).rows
             if not rows:
                 return found
@@ -293,7 +292,7 @@ class SourceReader:
 
     async def content(self, *path: str) -> AsyncGenerator[bytes]:
         """What is at a path, piece by piece: an attachment at its database, document and name."""
-        address = str(self._source.address).rstrip("/")
+        address = str(self.source.address).rstrip("/")
         url = URL("/".join([address, *(quote(part, safe="") for part in path)]), encoded=True)
         try:
             async with self._session.get(url, headers=self._headers, allow_redirects=False) as response:
@@ -306,7 +305,7 @@ class SourceReader:
 
     async def _rows(self, database: str, query: dict[str, Any], most: int) -> bytes | msgspec.Raw:
         """The answer to a query of `by_variable` with at most `most` rows."""
-        target = f"_design/{self._source.design}/_view/by_variable"
+        target = f"_design/{self.source.design}/_view/by_variable"
         return await self._query(database, target, {"reduce": False, **query}, most)
 
     async def _query(
@@ -323,11 +322,11 @@ class SourceReader:
         return await batch.answer(query, most)
 
     async def _get(self, database: str, target: str) -> bytes:
-        return await self._ask(database, f"_design/{self._source.design}/{target}")
+        return await self._ask(database, f"_design/{self.source.design}/{target}")
 
     async def _ask(self, database: str, target: str, sent: Any = None) -> bytes:
         """The answer to a GET, or to a POST of JSON."""
-        address = str(self._source.address).rstrip("/")
+        address = str(self.source.address).rstrip("/")
         url = URL(f"{address}/{quote(database, safe='')}/{target}", encoded=True)
         try:
             async with self._session.request(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from growd.bus.errors import InvalidValueError
+from growd.runtime.text import most_like
 from growd.store.history.buckets import Buckets
 from growd.store.history.cache import SeriesKey
 from growd.store.history.coverage import FINEST
@@ -158,7 +158,7 @@ class HistoryAnswers:
         names = {*stored, *self._known(query.environment), *VARIABLES}
         for name in query.variables:
             if name not in names:
-                alike = similar_variable(name) or next(iter(difflib.get_close_matches(name, names, 1)), "")
+                alike = similar_variable(name) or next(iter(most_like(name, names)), "")
                 there = ", ".join(sorted(stored)) or "none yet"
                 expected = f"a variable such as {alike}" if alike else f"a variable with points: {there}"
                 raise InvalidValueError("variable", expected, name)

@@ -77,11 +77,11 @@ class History:
         reader: SourceReader | None = None,
     ) -> None:
         self._cache = cache
-        self._source = source
+        self.source = source
         self._ship = ship
         self._known = known
         self._building = building
-        self._holds_s = holds_s
+        self.holds_s = holds_s
         self.now = now
         self._limit = limit_s
         self._reader = reader
@@ -100,7 +100,7 @@ class History:
     def _answers(self) -> HistoryAnswers:
         from growd.store.history.answers import HistoryAnswers  # noqa: PLC0415  loaded before its first use
 
-        return HistoryAnswers(self.buckets, self._known, self._holds_s, lambda: self.now())  # noqa: PLW0108  tests set it
+        return HistoryAnswers(self.buckets, self._known, self.holds_s, lambda: self.now())  # noqa: PLW0108  tests set it
 
     async def __aenter__(self) -> Self:
         return self
@@ -155,16 +155,19 @@ class History:
         await load("growd.store.history.answers", "growd.store.history.reading")
         try:
             async with asyncio.timeout(self._limit), self._ship():
-                source = self._source()
-                return await self._answers.answer(query, source, self._reader or self._reader_of(source))
+                source = self.source()
+                return await self._answers.answer(query, source, self.reader_of(source))
         except TimeoutError:
             raise HistoryTimeoutError(await self._why_late()) from None
 
-    def _reader_of(self, source: PointSource) -> SourceReader:
-        from growd.store.exporting.source import CONNECT_S, SourceReader  # noqa: PLC0415  loaded by now
+    def reader_of(self, source: PointSource) -> SourceReader:
+        """What reads the points of this source. Their module is loaded before."""
+        if self._reader is not None:
+            return self._reader
+        from growd.store.exporting.source import CONNECT_S, SILENCE_S, SourceReader  # noqa: PLC0415  loaded by now
 
         if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
             connector = aiohttp.TCPConnector(limit=_CONNECTIONS)
             jar = aiohttp.DummyCookieJar()
             self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=jar)
@@ -177,7 +180,7 @@ class History:
 
     async def _why_late(self) -> str:
         """Why a request took too long: the index is being built, or there are too many points."""
-        build = await self._building(self._source().points) if self._building is not None else None
+        build = await self._building(self.source().points) if self._building is not None else None
         if build is not None:
             return f"{build}. Try again later."
         return f"the history was not read within {self._limit:g} s; the same request continues there"

@@ -105,7 +105,7 @@ class SeriesReader:
         at = start
         while at < end:
             until = min(span_of(width, at) + _MOST_ROLLUPS * WIDTHS[width], end)
-            database = self._reader.rollup_database
+            database = self._reader.source.rollups
             rollups = await self._reader.rollups(database, self.key, width, at, until)
             self.documents += len(rollups)
             found.merge(as_buckets(rollups, width), at, until)

@@ -75,7 +75,7 @@ class RollupTask:
     def look_now(self) -> None:
         """The database is up again: do not wait for the next attempt."""
         if self._fault.failures:
-            self.work.wake()
+            self.work.retry_now()
 
     def status(self) -> RollupStatus:
         """The present state."""

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from datetime import timedelta
 from types import SimpleNamespace
-from typing import ClassVar, TextIO
+from typing import ClassVar
 
 from pins_file import chips, drive, level_of, pins_file
 
@@ -28,7 +28,7 @@ class LineSettings:
 
 
 class Chip:
-    def __init__(self, path: str) -> None:
+    def __init__(self, path):
         self._label = chips().get(path.removeprefix("/dev/gpiochip"))
         if self._label is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -37,13 +37,13 @@ class Chip:
         self._is_open = True
         time.sleep(_CALL_S)
 
-    def close(self) -> None:
+    def close(self):
         self._is_open = False
 
-    def get_info(self) -> SimpleNamespace:
+    def get_info(self):
         return SimpleNamespace(label=self._label, num_lines=_LINES)
 
-    def get_line_info(self, line: int) -> SimpleNamespace:
+    def get_line_info(self, line):
         assert self._is_open
         file = pins_file()
         owner = file.with_name(f"{file.name}.{line}")
@@ -52,7 +52,7 @@ class Chip:
             consumer=owner.read_text(encoding="ascii") if owner.exists() else "",
         )
 
-    def request_lines(self, config: dict[int, LineSettings], consumer: str) -> LineRequest:
+    def request_lines(self, config, consumer):
         assert self._is_open
         ((line, settings),) = config.items()
         time.sleep(_CALL_S)
@@ -67,10 +67,10 @@ class LineRequest:
 
     requested: ClassVar[dict[int, LineSettings]] = {}
 
-    def __init__(self, line: int, value: Value | None, consumer: str, settings: LineSettings) -> None:
+    def __init__(self, line, value, consumer, settings):
         self.requested[line] = self._settings = settings
         file = pins_file()
-        self._owner: TextIO = file.with_name(f"{file.name}.{line}").open("a", encoding="ascii")
+        self._owner = file.with_name(f"{file.name}.{line}").open("a", encoding="ascii")
         try:
             fcntl.flock(self._owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -82,23 +82,23 @@ class LineRequest:
         if value is not None:
             self.set_value(line, value)
 
-    def reconfigure_lines(self, config: dict[int, LineSettings]) -> None:
+    def reconfigure_lines(self, config):
         ((line, settings),) = config.items()
         self.requested[line] = self._settings = settings
         if settings.direction is Direction.OUTPUT:
             self.set_value(line, settings.output_value)
 
     @property
-    def fd(self) -> int:
+    def fd(self):
         return self._owner.fileno()
 
-    def set_value(self, line: int, value: Value) -> None:
+    def set_value(self, line, value):
         assert not self._owner.closed
         drive(line, value.value)
 
-    def get_value(self, line: int) -> Value:
+    def get_value(self, line):
         level = level_of(line)
         return Value(int(self._settings.bias is Bias.PULL_UP) if level is None else level)
 
-    def release(self) -> None:
+    def release(self):
         self._owner.close()
