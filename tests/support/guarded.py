@@ -20,6 +20,7 @@ from growd.config import Access, Config, Couchdb, Http
 from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
 from growd.wiring.access import access_control
+from growd_web.api_document import ApiDocument
 from support.clock import Time
 from support.couch_client import Answer
 from support.daemon import Daemon, MemoryStore
@@ -72,6 +73,7 @@ async def guarded_daemon(url, **access):
     gateway = Gateway(lambda: url)
     control = access_control(config, gateway, "/_svc", moved)
     api = Api(bus, bus.node("http"), "/_svc", access=control.authorization)
+    api.offer(ApiDocument(api).operations)
     server = FrontDoor(api, control.check_logins(gateway))
     await server.open("127.0.0.1", 0)
     try:
