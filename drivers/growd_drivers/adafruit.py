@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib.util
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -13,7 +12,6 @@ from growd_drivers.errors import (
     DriverError,
     NotReadyError,
     SettingError,
-    TransferError,
 )
 
 if TYPE_CHECKING:
@@ -78,7 +76,7 @@ class AdafruitChip:
                 raise reason from None
             if isinstance(error, ValueError):
                 raise
-            raise self._wrong_checksum() from error
+            raise self._bus.wrong_checksum(self._address) from error
 
     def not_ready(self, reason: str) -> NotReadyError:
         """The error of a chip that has no reading, and why."""
@@ -87,12 +85,6 @@ class AdafruitChip:
     def _note(self, error: DriverError) -> None:
         if isinstance(error, DeviceMissingError):
             self.forget()  # it may have lost its power
-
-    def _wrong_checksum(self) -> TransferError:
-        hz = self._bus.speed_hz()
-        speed = "unknown speed" if hz is None else f"{hz / 1000:g} kHz"
-        sentence = f"{self._bus.name_of(self._address)} sent data with a wrong checksum, at {speed}"
-        return TransferError(sentence, device=self._part, address=self._address, errno=errno.EBADMSG)
 
 
 def check_setting(part: str, name: str, value: float | None, minimum: float, maximum: float) -> None:

@@ -91,6 +91,14 @@ class I2CBus:
         """The device as errors name it, such as "SCD30 at 0x61 on I2C bus 1"."""
         return f"{self._labels.get(address, 'the device')} at {address:#04x} on I2C bus {self.number}"
 
+    def wrong_checksum(self, address: int) -> TransferError:
+        """The error of a device whose answer has a wrong checksum. It names the speed, a frequent cause."""
+        hz = self.speed_hz()
+        speed = "unknown speed" if hz is None else f"{hz / 1000:g} kHz"
+        sentence = f"{self.name_of(address)} sent data with a wrong checksum, at {speed}"
+        device = self._labels.get(address, f"i2c-{self.number}")
+        return TransferError(sentence, device=device, address=address, errno=errno.EBADMSG)
+
     def speed_hz(self) -> int | None:
         """Its clock frequency, None if that is not known. Blocking."""
         return self._speed_hz(self.number)
