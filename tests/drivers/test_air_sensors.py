@@ -8,12 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from growd_drivers.errors import (
-    DeviceMissingError,
-    DriverError,
-    NotReadyError,
-    TransferError,
-)
+from growd_drivers.errors import DriverError, TransferError
 from growd_hwsim.chamber import Air
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.faults import Fault
@@ -41,65 +36,6 @@ def check(bench, sample):
 )
 def test_a_reading_is_the_air_around_the_chip(bench, air):
     bench.air = air
-    bench.start()
-    check(bench, bench.next())
-
-
-def test_the_constructor_does_not_talk_to_the_chip(bench):
-    assert list(bench.chip.written) == []
-
-
-def test_an_absent_chip_is_missing_until_it_is_connected(bench):
-    bench.disconnect()
-    for _ in range(2):
-        with pytest.raises(DeviceMissingError, match="does not answer") as caught:
-            bench.driver.read()
-        assert caught.value.errno == errno.EREMOTEIO
-    bench.connect()
-    bench.start()
-    check(bench, bench.next())
-
-
-def test_a_chip_that_was_unplugged_is_set_up_again(bench):
-    bench.start()
-    bench.next()
-    bench.disconnect()
-    with pytest.raises(DeviceMissingError):
-        bench.next()
-    bench.chip.power_cycle()
-    bench.connect()
-    bench.clock.advance(1.0)
-    bench.start()
-    check(bench, bench.next())
-
-
-def test_a_chip_that_lost_power_between_readings_is_read_right_again(bench):
-    bench.start()
-    bench.next()
-    bench.chip.power_cycle()
-    bench.air = Air(1_200.0, 20.0, 40.0)
-    for _ in range(6):
-        bench.clock.advance(5.1)
-        try:
-            sample = bench.driver.read()
-            break
-        except NotReadyError:
-            continue
-    check(bench, sample)
-
-
-@pytest.mark.parametrize(
-    ("kind", "number"), [("bus_error", errno.EIO), ("timeout", errno.ETIMEDOUT), ("nak", errno.EREMOTEIO)]
-)
-@pytest.mark.parametrize("at_start", [True, False])
-def test_a_failed_transfer_has_its_errno_and_ends(bench, kind, number, at_start):
-    if not at_start:
-        bench.start()
-    bench.faults.inject(Fault(kind, bench.chip.name))
-    with pytest.raises(TransferError) as caught:
-        bench.driver.read()
-    assert caught.value.errno == number
-    bench.faults.clear()
     bench.start()
     check(bench, bench.next())
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from growd_drivers.errors import DeviceMissingError
 from support.light_bench import bh1750_bench, tsl2591_bench
 
 
@@ -17,22 +16,8 @@ def test_darkness_is_zero(bench):
     assert bench.read(0.0) == 0.0
 
 
-def test_a_chip_that_lost_power_between_readings_is_read_right(bench):
-    bench.read(300.0)
-    bench.chip.power_cycle()
-    assert bench.read(300.0) == pytest.approx(300.0, rel=0.01)
-
-
 def test_light_that_jumps_while_the_range_is_searched_is_still_a_reading(bench):
     lights = iter([100.0, 60_000.0, 60_000.0])
     bench.chip._truth = lambda: next(lights)
     assert bench.driver.read().illuminance_lux == pytest.approx(100.0, abs=5)
     assert bench.driver.read().illuminance_lux == pytest.approx(60_000.0, rel=0.01)
-
-
-def test_an_absent_chip_is_missing_until_it_is_connected_again(bench):
-    bench.adapter.detach(bench.address)
-    with pytest.raises(DeviceMissingError, match=r"BH1750|TSL2591"):
-        bench.read(100.0)
-    bench.connect()
-    assert bench.read(100.0) == pytest.approx(100.0, rel=0.01)

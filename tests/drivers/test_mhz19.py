@@ -9,12 +9,7 @@ from collections import deque
 
 import pytest
 
-from growd_drivers.errors import (
-    DeviceMissingError,
-    HardwareUnavailableError,
-    SettingError,
-    TransferError,
-)
+from growd_drivers.errors import DeviceMissingError, HardwareUnavailableError, SettingError, TransferError
 from growd_drivers.hardware import Hardware
 from growd_drivers.mhz19 import ANSWER_S, BAUD, WARM_UP_S, Mhz16, Mhz19
 from growd_drivers.serial_line import SerialLine, open_port
@@ -217,13 +212,10 @@ def test_an_mhz16_gets_no_range_that_is_not_configured(bench):
         assert bench.commands(0x99) == sent
 
 
-def test_an_invalid_range_is_refused(bench, said):
+def test_an_invalid_range_is_refused_and_errors_of_an_mhz16_have_its_name(said):
+    bench = Bench(device="MH-Z16")
     with said.raises(SettingError):
         Mhz19(bench.line, monotonic=float, range_ppm=3000)
-
-
-def test_errors_of_an_mhz16_have_its_name(said):
-    bench = Bench(device="MH-Z16")
     with said.raises(DeviceMissingError):
         bench.read(b"")
     bench.close()
@@ -246,29 +238,21 @@ def test_the_line_is_the_hardwares_and_closes_with_it(said):
 
 
 @pytest.mark.parametrize(
-    ("number", "words"),
+    ("number", "error", "words"),
     [
-        (errno.EACCES, "add growd's user to the group dialout"),
-        (errno.EAGAIN, "another program uses the port"),
+        (errno.EACCES, HardwareUnavailableError, "add growd's user to the group dialout"),
+        (errno.EAGAIN, HardwareUnavailableError, "another program uses the port"),
+        (errno.EMFILE, TransferError, "refused"),
     ],
 )
-def test_the_error_of_an_inaccessible_port_has_advice(number, words):
+def test_the_error_of_an_inaccessible_port_has_advice(number, error, words):
     def refuse(*_):
         raise OSError(number, "refused")
 
     driver = Mhz19(SerialLine(refuse, PORT, baud=BAUD, timeout_s=ANSWER_S), monotonic=float)
-    with pytest.raises(HardwareUnavailableError, match=words) as caught:
+    with pytest.raises(error, match=words) as caught:
         driver.read()
     assert caught.value.device == "MH-Z19"
-
-
-def test_a_port_that_fails_otherwise_says_how(said):
-    def refuse(*_):
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    line = SerialLine(refuse, PORT, baud=BAUD, timeout_s=ANSWER_S)
-    with said.raises(TransferError):
-        line.send(b"")
 
 
 def test_a_port_that_does_not_exist_is_a_missing_device(tmp_path, said):

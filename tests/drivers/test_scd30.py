@@ -5,11 +5,7 @@ import time as real_time
 import adafruit_scd30
 import pytest
 
-from growd_drivers.errors import (
-    DeviceMissingError,
-    NotReadyError,
-    SettingError,
-)
+from growd_drivers.errors import DeviceMissingError, NotReadyError, SettingError
 from growd_drivers.scd30 import Scd30
 from support.machine import SleepingTime, simulated
 
@@ -54,14 +50,6 @@ def bench():
     bench.machine.close()
 
 
-def test_a_reading_is_the_air_of_the_chamber(bench):
-    sample = bench.read_next()
-    air = bench.machine.chamber.air()
-    assert sample.carbon_dioxide_ppm == pytest.approx(air.carbon_dioxide_ppm, abs=10.5)
-    assert sample.temperature_degc == pytest.approx(air.temperature_degc, abs=0.15)
-    assert sample.humidity_percent == pytest.approx(air.humidity_percent, abs=0.15)
-
-
 def test_each_measurement_is_read_once(bench):
     bench.read_next()
     with pytest.raises(NotReadyError) as caught:
@@ -92,11 +80,7 @@ def test_settings_that_differ_are_written_once():
 
 
 def test_settings_that_outlive_a_power_cut_are_not_written_after_it():
-    bench = Bench(
-        interval_s=5,
-        self_calibration=True,
-        temperature_offset_degc=1.5,
-    )
+    bench = Bench(interval_s=5, self_calibration=True, temperature_offset_degc=1.5)
     bench.start()
     bench.lose_power()
     assert bench.read_next()

@@ -143,10 +143,7 @@ def test_an_answer_takes_3_ms(bench):
 def test_it_requires_a_stop_between_command_and_answer(bench):
     adapter = I2CAdapter(1)
     adapter.attach(0x61, bench.chip)
-    with (
-        smbus_over(I2CKernel({1: adapter}))(1) as bus,
-        pytest.raises(OSError, match="Remote I/O error"),
-    ):
+    with smbus_over(I2CKernel({1: adapter}))(1) as bus, pytest.raises(OSError, match="Remote I/O error"):
         bus.i2c_rdwr(i2c_msg.write(0x61, DATA_READY), i2c_msg.read(0x61, 3))
 
 
@@ -180,13 +177,7 @@ def test_settings_outlive_power_but_pressure_does_not(bench):
     bench.chip.power_cycle()
     assert [
         bench.number(word) for word in (b"\x00\x10", INTERVAL, b"\x53\x06", b"\x54\x03", b"\x51\x02")
-    ] == [
-        0,
-        10,
-        1,
-        150,
-        340,
-    ]
+    ] == [0, 10, 1, 150, 340]
     bench.clock.advance(10)
     assert bench.ready()  # it goes on measuring by itself
 

@@ -52,10 +52,7 @@ WHOLE = {
             "time_units": "days",
             "daily": day(6_000, 800),
             "course": {
-                "air_temperature": [
-                    {"at": 0, "value": 24, "to_next": "ramp"},
-                    {"at": 14 / 2, "value": 21},
-                ]
+                "air_temperature": [{"at": 0, "value": 24, "to_next": "ramp"}, {"at": 14 / 2, "value": 21}]
             },
         },
         {
