@@ -34,12 +34,7 @@ class Scene:
         self.alarm = NoRise(times, readings, open_s=180, rise_ppm=40, fans=OnTimes())
         self.dose = DosePerHour(times, dose_s)
         self.interlocks = Interlocks(
-            self.bus,
-            "e",
-            [self.alarm, self.dose],
-            readings,
-            sensors={CARBON_DIOXIDE: ()},
-            memory=memory,
+            self.bus, "e", [self.alarm, self.dose], readings, sensors={CARBON_DIOXIDE: ()}, memory=memory
         )
         self.interlocks.track(times, [VALVE])
         self.guard = self.interlocks.guard("valve", {VALVE: 0.0})

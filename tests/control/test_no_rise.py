@@ -100,8 +100,7 @@ CASES = {
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("case", "night_ppm"),
-    [("as it is", None), ("doors", 450.0), ("ten times as large", 450.0)],
+    ("case", "night_ppm"), [("as it is", None), ("doors", 450.0), ("ten times as large", 450.0)]
 )
 def test_steady_control_by_night_and_day_is_no_false_alarm(case, night_ppm):
     loop = Loop(from_h=4.5, **CASES[case])

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from growd_drivers.errors import DriverError, TransferError
+from growd_drivers.errors import DeviceMissingError, DriverError, NotReadyError, TransferError
 from growd_hwsim.chamber import Air
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.faults import Fault
@@ -38,6 +38,34 @@ def test_a_reading_is_the_air_around_the_chip(bench, air):
     bench.air = air
     bench.start()
     check(bench, bench.next())
+
+
+def test_a_chip_that_was_unplugged_is_set_up_again(bench):
+    bench.start()
+    bench.next()
+    bench.disconnect()
+    with pytest.raises(DeviceMissingError):
+        bench.next()
+    bench.chip.power_cycle()
+    bench.connect()
+    bench.clock.advance(1.0)
+    bench.start()
+    check(bench, bench.next())
+
+
+def test_a_chip_that_lost_power_between_readings_is_read_right_again(bench):
+    bench.start()
+    bench.next()
+    bench.chip.power_cycle()
+    bench.air = Air(1_200.0, 20.0, 40.0)
+    for _ in range(6):
+        bench.clock.advance(5.1)
+        try:
+            sample = bench.driver.read()
+            break
+        except NotReadyError:
+            continue
+    check(bench, sample)
 
 
 @pytest.mark.parametrize("name", WITH_CRC)

@@ -82,6 +82,15 @@ def test_light_near_the_end_of_a_range_does_not_switch_ranges_repeatedly():
     assert len(gains) == 1
 
 
+def test_a_chip_that_lost_power_is_set_up_again(said):
+    bench = Bench()
+    bench.read(white=100.0)
+    bench.chip.power_cycle()
+    with said.raises(NotReadyError):
+        bench.read(white=100.0)
+    assert bench.read(white=100.0) == pytest.approx(100.0, rel=0.2)
+
+
 def test_a_flag_that_never_changes_does_not_hold_the_bus_for_long(monkeypatch, said):
     bench = Bench()
     bench.read(white=100.0)

@@ -6,7 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from growd_drivers.errors import NotReadyError, SettingError, TransferError, WrongDeviceError
+from growd_drivers.errors import (
+    DeviceMissingError,
+    NotReadyError,
+    SettingError,
+    TransferError,
+    WrongDeviceError,
+)
 from growd_drivers.ezo import EzoDo, EzoEc, EzoPh, EzoRtd
 from growd_drivers.i2c import I2CBus
 from growd_hwsim.chips.ezo import SimulatedEzoDo, SimulatedEzoEc, SimulatedEzoPh, SimulatedEzoRtd
@@ -91,6 +97,17 @@ def test_the_temperature_is_sent_before_each_reading_since_a_power_cut_loses_it(
 def test_another_circuit_is_named(said):
     with said.raises(WrongDeviceError):
         Bench(EzoPh, chip=SimulatedEzoEc).read()
+
+
+def test_a_circuit_that_comes_back_is_set_up_again():
+    bench = Bench(EzoPh)
+    bench.read()
+    bench.adapter.detach(bench.address)
+    with pytest.raises(DeviceMissingError):
+        bench.read()
+    bench.adapter.attach(bench.address, bench.chip)
+    bench.read()
+    assert bench.commands == ["i", "R", "i", "R"]
 
 
 def test_a_busy_circuit_is_asked_again_and_then_left(said):

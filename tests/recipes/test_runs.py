@@ -620,20 +620,6 @@ async def plan_of_running(chamber, recipe_id=""):
     return (await chamber.call("recipe_plan", recipe_id))["plan"]
 
 
-async def test_the_plan_of_the_run_is_shifted_by_a_pause(chamber):
-    chamber.period_s = 30.0
-    chamber.clock.step(at("2026-06-01T12:00") - chamber.clock.time())
-    async with chamber.on():
-        await chamber.start("wall")
-        await chamber.ask("pause_recipe")
-        await chamber.clock.advance(6 * HOUR)
-        await chamber.ask("resume_recipe")
-        await chamber.clock.advance(HOUR)
-        plan = await plan_of_running(chamber)
-        dark = next(elapsed for elapsed, value in plan["series"][LIGHT] if value == 0)
-        assert dark == pytest.approx(4 * HOUR, abs=1)  # ten o'clock in the evening
-
-
 async def test_a_plan_by_id_is_that_of_the_current_document(on):
     await on.start("day")
     on.recipes["day"] = DAY | {"operations": [[0, LIGHT, 1], [77, LIGHT, 2]]}

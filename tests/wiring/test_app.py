@@ -19,15 +19,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from growd.config import (
-    ChannelOptions,
-    ConfigError,
-    InterlockOptions,
-    Light,
-    Output,
-    Sensor,
-    load,
-)
+from growd.config import ChannelOptions, ConfigError, InterlockOptions, Light, Output, Sensor, load
 from growd.config.alerts import Notify
 from growd.config.checks import RESERVED
 from growd.config.profiles import profile_path
@@ -174,13 +166,8 @@ async def test_a_data_folder_in_use_is_refused_and_the_other_growd_continues(tmp
         assert str(tmp_path) in sentence
         assert f"in use by another growd (process {os.getpid()})" in sentence
         async with client.get("node") as answer:
-            assert answer.status == 200
-
-
-async def test_no_environment_can_have_the_name_of_a_node_of_the_daemon(tmp_path: Path):
-    async with serving(offline_app(load(None, SETTINGS), tmp_path)) as client, client.get("node") as answer:
-        names = {name for name in (await answer.json())["results"] if "/" not in name}
-    assert names <= RESERVED
+            names = {name for name in (await answer.json())["results"] if "/" not in name}
+    assert names <= RESERVED  # no environment can have the name of one
     assert len(names) > 5
 
 
@@ -209,17 +196,6 @@ async def test_an_ignored_sighup_does_nothing(tmp_path: Path, heeded_signals: No
     async with serving(app):
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         signal.raise_signal(signal.SIGHUP)
-
-
-async def test_the_lamp_is_dark_when_the_program_has_ended(tmp_path: Path, machines: list[SimulatedHardware]):
-    app = offline_app(load(None, SETTINGS), tmp_path)
-    async with serving(app) as client:
-        assert await post(client, "environment_1/desired/light_illuminance", 8_000) == 200
-        await heard(client, "environment_1/light_channels", lambda message: message["value"]["x"] > 0)
-        gpio, pins = machines[0].pins, machines[0].wiring.lamp_pins.values()
-        assert max(gpio.high(pin) for pin in pins) > 0.3
-    assert [gpio.high(pin) for pin in pins] == [0.0, 0.0, 0.0]
-    assert app.shutdown_errors == []
 
 
 async def test_an_mhz19_that_is_configured_is_read_and_asked_over_http(
@@ -318,9 +294,7 @@ async def test_a_database_that_is_missing_at_a_later_start_is_a_warning(
     assert sentence in caplog.messages
 
 
-async def test_a_client_sees_a_fault_and_its_end_in_data_device_and_output(
-    tmp_path: Path,
-):
+async def test_a_client_sees_a_fault_and_its_end_in_data_device_and_output(tmp_path: Path):
     sensors = (
         Sensor(name="air", kind="scd30", interval_s=2.0),
         Sensor(name="lux", kind="bh1750", bus=2, interval_s=2.0),
@@ -495,7 +469,7 @@ async def post(client: aiohttp.ClientSession, topic: str, value: Any) -> int:
         return response.status
 
 
-async def test_relays_follow_commands_over_http_and_are_safe_when_the_program_has_ended(
+async def test_outputs_follow_commands_over_http_and_are_safe_when_the_program_has_ended(
     with_relays: Callable[..., App], machines: list[SimulatedHardware]
 ):
     app = with_relays()
@@ -510,7 +484,12 @@ async def test_relays_follow_commands_over_http_and_are_safe_when_the_program_ha
         await switched(client, "fan", 0)
         assert (gpio.high(23), gpio.high(24)) == (0, 0)
         assert await post(client, VALVE, -1) == 400
+        assert await post(client, "environment_1/desired/light_illuminance", 8_000) == 200
+        await heard(client, "environment_1/light_channels", lambda message: message["value"]["x"] > 0)
+        lamp = machines[0].wiring.lamp_pins.values()
+        assert max(map(gpio.high, lamp)) > 0.3
     assert (gpio.high(23), gpio.high(24)) == (1, 1)
+    assert [gpio.high(pin) for pin in lamp] == [0.0, 0.0, 0.0]
     assert app.shutdown_errors == []
 
 

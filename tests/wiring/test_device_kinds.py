@@ -147,5 +147,5 @@ def test_a_relay_moves_its_part_of_the_simulated_chamber(variable, opened):
 
 def test_names_of_parts_are_spelled_out():
     assert [with_article(part) for part in ("SCD30", "BH1750", "TSL2591", "MH-Z19")] == [
-        *("an SCD30", "a BH1750", "a TSL2591", "an MH-Z19"),
+        *("an SCD30", "a BH1750", "a TSL2591", "an MH-Z19")
     ]

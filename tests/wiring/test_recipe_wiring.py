@@ -7,16 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from growd.bus import Bus
-from growd.config import (
-    ChamberOptions,
-    Config,
-    ConfigError,
-    Environment,
-    Light,
-    Output,
-    Sensor,
-    chambers_of,
-)
+from growd.config import ChamberOptions, Config, ConfigError, Environment, Light, Output, Sensor, chambers_of
 from growd.config.services import SetPoints
 from growd.control.topics import declare_environment
 from growd.recipes.interpreter import check
