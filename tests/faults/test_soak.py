@@ -458,7 +458,7 @@ def test_the_schedule_has_each_kind_of_fault_at_each_place():
 
 @pytest.mark.timeout(900)
 @pytest.mark.soak
-@pytest.mark.parametrize("days", [2, pytest.param(DAYS, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("days", [1, pytest.param(DAYS, marks=pytest.mark.nightly)])
 async def test_days_of_faults_leave_no_outage_and_no_false_point(tmp_path, by_the_minute, caplog, days):
     caplog.set_level(logging.ERROR)
     holdings = []
