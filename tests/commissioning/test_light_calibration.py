@@ -236,14 +236,3 @@ async def test_a_curve_that_cannot_be_saved_changes_nothing(error):
         outcome = await on.calibrated()
         assert (outcome["state"], outcome["message"]) == ("failed", f"{error}; nothing has changed")
         assert on.curve() == []
-
-
-async def test_a_hold_refuses_a_calibration_with_its_reason(tmp_path):
-    async with rigged(Config(sensor=(LUX, AIR), light=LAMP), ShortMemory(), data=tmp_path) as rig:
-        await rig.hold.read()
-        await rig.clock.advance(5)
-        assert (await rig.bus.services.get("hold/set").call(["cleaning"], "ann"))["success"]
-        answer = await Scene(rig).calibrate()
-    assert not answer["success"]
-    assert answer["message"].startswith("the lamp is held: all outputs are safe since ")
-    assert answer["message"].endswith(" by ann: cleaning; release with `growd safe --release`")

@@ -46,7 +46,12 @@ async def tuned(*args):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "parameters", [{}, {"heater_w": 60.0}, {"air_heat_capacity_j_k": 3_000.0, "heater_w": 500.0}]
+    "parameters",
+    [
+        {"heater_w": 60.0},
+        pytest.param({}, marks=pytest.mark.nightly),
+        pytest.param({"air_heat_capacity_j_k": 3_000.0, "heater_w": 500.0}, marks=pytest.mark.nightly),
+    ],
 )
 async def test_the_temperature_reaches_its_set_points_with_the_gains_of_its_autotune(parameters):
     async with tuned(TEMPERATURE, [HEATER, COOLER], ChamberParameters(**parameters)) as loop:

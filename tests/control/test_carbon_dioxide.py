@@ -82,8 +82,7 @@ async def test_the_fan_runs_only_beyond_its_band(rig):
 async def test_without_a_fan_the_command_is_never_negative():
     rig = Rig()
     rig.controller.node.close()
-    alone = co2_controller(rig.bus, environment="e")
-    async with running(rig.clock, alone):
+    async with running(rig.clock, co2_controller(rig.bus, environment="e")):
         await rig.want(1000.0, 3000.0)
         assert rig.last().value == 0.0
 

@@ -38,21 +38,6 @@ def test_a_reading_is_the_air_around_the_chip(bench, air):
     check(bench, bench.next())
 
 
-def test_the_constructor_does_not_talk_to_the_chip(bench):
-    assert list(bench.chip.written) == []
-
-
-def test_an_absent_chip_is_missing_until_it_is_connected(bench):
-    bench.disconnect()
-    for _ in range(2):
-        with pytest.raises(DeviceMissingError, match="does not answer") as caught:
-            bench.driver.read()
-        assert caught.value.errno == errno.EREMOTEIO
-    bench.connect()
-    bench.start()
-    check(bench, bench.next())
-
-
 def test_a_chip_that_was_unplugged_is_set_up_again(bench):
     bench.start()
     bench.next()
@@ -79,22 +64,6 @@ def test_a_chip_that_lost_power_between_readings_is_read_right_again(bench):
         except NotReadyError:
             continue
     check(bench, sample)
-
-
-@pytest.mark.parametrize(
-    ("kind", "number"), [("bus_error", errno.EIO), ("timeout", errno.ETIMEDOUT), ("nak", errno.EREMOTEIO)]
-)
-@pytest.mark.parametrize("at_start", [True, False])
-def test_a_failed_transfer_has_its_errno_and_ends(bench, kind, number, at_start):
-    if not at_start:
-        bench.start()
-    bench.faults.inject(Fault(kind, bench.chip.name))
-    with pytest.raises(TransferError) as caught:
-        bench.driver.read()
-    assert caught.value.errno == number
-    bench.faults.clear()
-    bench.start()
-    check(bench, bench.next())
 
 
 @pytest.mark.parametrize("name", WITH_CRC)

@@ -1,21 +1,12 @@
-import errno
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from growd_drivers.as7341 import As7341
-from growd_drivers.errors import (
-    DeviceMissingError,
-    NotReadyError,
-    OutOfRangeError,
-    SettingError,
-    TransferError,
-    WrongDeviceError,
-)
+from growd_drivers.errors import NotReadyError, OutOfRangeError, SettingError, WrongDeviceError
 from growd_drivers.i2c import I2CBus
 from growd_hwsim.chips.as7341 import GAIN, SimulatedAs7341
-from growd_hwsim.faults import Fault, Faults
+from growd_hwsim.faults import Faults
 from growd_hwsim.i2c import I2CAdapter, I2CKernel, smbus_over
 from support.machine import SleepingTime
 
@@ -89,10 +80,6 @@ def test_light_near_the_end_of_a_range_does_not_switch_ranges_repeatedly():
     assert len(gains) == 1
 
 
-def test_the_constructor_does_not_talk_to_the_chip():
-    assert list(Bench().chip.written) == []
-
-
 def test_a_chip_that_lost_power_is_set_up_again(said):
     bench = Bench()
     bench.read(white=100.0)
@@ -119,27 +106,6 @@ def test_another_chip_at_its_address_is_named_and_not_written_to():
         bench.read(white=100.0)
     assert (caught.value.found, caught.value.expected) == (0xA4, 0x24)
     assert all(len(data) == 1 for data in bench.chip.written)  # it was only asked
-
-
-def test_an_absent_chip_is_missing_until_it_is_connected_again():
-    bench = Bench()
-    bench.read(white=100.0)
-    bench.adapter.detach(0x39)
-    with pytest.raises(DeviceMissingError, match="AS7341"):
-        bench.read(white=100.0)
-    bench.chip.power_cycle()
-    bench.adapter.attach(0x39, bench.chip)
-    assert bench.read(white=100.0) == pytest.approx(100.0, rel=0.2)
-
-
-def test_a_bus_that_breaks_off_is_an_error_and_passes():
-    bench = Bench()
-    bench.faults.inject(Fault("bus_error", "as7341"))
-    with pytest.raises(TransferError, match="broke off the transfer") as caught:
-        bench.read(white=100.0)
-    assert caught.value.errno == errno.EIO
-    bench.faults.clear()
-    assert bench.read(white=100.0) == pytest.approx(100.0, rel=0.2)
 
 
 def test_a_reading_in_steady_light_takes_two_integrations():

@@ -12,9 +12,7 @@ from growd_drivers import pins
 from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.hardware_pwm import PwmChannel, SysfsFiles, channels_on
 from growd_drivers.pin_output import PinOutput
-from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.gpio import SimulatedPins
-from growd_hwsim.parameters import ChamberParameters
 from growd_hwsim.pwm_sysfs import SimulatedPwmSysfs
 from support.machine import SleepingTime
 
@@ -61,13 +59,18 @@ def test_a_channel_gets_its_duty_before_it_is_enabled(bench):
     assert bench.changes == [(PIN, 1.0)]
 
 
-def test_a_lease_ends_here_too(bench):
+def test_a_lamp_is_dark_before_its_first_level_after_its_lease_and_at_the_end(bench):
     light = bench.light()
+    assert not bench.changes
     light.write(0.5, LEASE_S)
     bench.clock.advance(LEASE_S)
     bench.pins.advance(bench.clock.now)
     assert bench.changes == [(PIN, 0.5), (PIN, 0.0)]
-    assert light.write(0.0, 0.0) == LEASE_S
+    assert light.write(0.4, LEASE_S) == LEASE_S
+    light.close()
+    assert bench.changes[2:] == [(PIN, 0.4), (PIN, 0.0)]
+    assert not bench.pins.history  # never set up as GPIO
+    assert PIN not in bench.pins.lines.levels
 
 
 def test_an_inverted_lamp_is_dark_from_the_first_moment_that_a_program_can_change(bench):
@@ -77,22 +80,6 @@ def test_an_inverted_lamp_is_dark_from_the_first_moment_that_a_program_can_chang
     assert bench.files.high(PIN) == pytest.approx(0.25)
     light.close()
     assert bench.changes == [(PIN, 1.0), (PIN, 0.25), (PIN, 1.0)]  # and no flash on the way out
-
-
-def test_a_lamp_is_dark_before_its_first_level(bench):
-    light = bench.light()
-    assert not bench.changes
-    light.write(0.5, LEASE_S)
-    light.close()
-    assert [high for _, high in bench.changes] == [0.5, 0.0]
-
-
-def test_a_pin_of_the_peripheral_is_never_set_up_as_gpio(bench):
-    light = bench.light()
-    light.write(0.5, LEASE_S)
-    light.close()
-    assert not bench.pins.history
-    assert PIN not in bench.pins.lines.levels
 
 
 @pytest.mark.parametrize("chips", [{0: 2}, {}], ids=["with the chip", "without"])
@@ -255,21 +242,6 @@ def test_the_kernels_files_are_read_and_written_and_never_made(tmp_path):
     with pytest.raises(FileNotFoundError):
         files.write("pwmchip0/period", "1")
     assert not (tmp_path / "pwmchip0" / "period").exists()
-
-
-def test_the_chambers_lamp_is_lit_by_it():
-    clock = SleepingTime()
-    chamber = SimulatedChamber(clock.monotonic, ChamberParameters(daylight_lux=0.0))
-    files = SimulatedPwmSysfs(CHANNELS, on_change=lambda _pin, high: chamber.set_lamp("white", high))
-    board = SimulatedPins(clock.monotonic, pwm_files=files)
-    light = PinOutput(board, PIN, name="light", frequency_hz=200.0, pwm_chip=0)
-    assert chamber.illuminance_lux() == 0.0
-    light.write(1.0, LEASE_S)
-    full = chamber.illuminance_lux()
-    light.write(0.5, LEASE_S)
-    assert chamber.illuminance_lux() == pytest.approx(full / 2)
-    light.close()
-    assert chamber.illuminance_lux() == 0.0
 
 
 @pytest.mark.parametrize(

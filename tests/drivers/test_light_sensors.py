@@ -2,7 +2,6 @@
 
 import pytest
 
-from growd_drivers.errors import DeviceMissingError
 from support.light_bench import bh1750_bench, tsl2591_bench
 
 
@@ -26,11 +25,3 @@ def test_light_that_jumps_while_the_range_is_searched_is_still_a_reading(bench):
     bench.chip._truth = lambda: next(lights)
     assert bench.driver.read().illuminance_lux == pytest.approx(100.0, abs=5)
     assert bench.driver.read().illuminance_lux == pytest.approx(60_000.0, rel=0.01)
-
-
-def test_an_absent_chip_is_missing_until_it_is_connected_again(bench):
-    bench.adapter.detach(bench.address)
-    with pytest.raises(DeviceMissingError, match=r"BH1750|TSL2591"):
-        bench.read(100.0)
-    bench.connect()
-    assert bench.read(100.0) == pytest.approx(100.0, rel=0.01)

@@ -6,6 +6,8 @@ import os
 from collections import deque
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from growd_drivers.errors import DeviceMissingError, HardwareUnavailableError, SettingError, TransferError
 from growd_drivers.hardware import Hardware
@@ -103,36 +105,25 @@ def test_settings_are_sent_again_after_a_possible_power_cut(warm, is_missed):
     assert len(warm.commands(0x99)) == 2
 
 
-@pytest.mark.parametrize(
-    "pieces",
-    [
-        [b"\xff\x86\x03", b"\x20\x00\x00\x00\x00\x57"],
-        [bytes([byte]) for byte in reading(800)],
-        [b"\xff" + reading(800)],
-        [b"\xff\x86" + reading(800)],
-        [b"\x00\x57\xff\x86" + reading(800)],
-        [reading(800)[4:] + reading(800)],
-        [reading(800) + reading(800)],
-        [reading(700)[:-1] + b"\x00" + reading(800)],
-        [reading(700)[:5] + reading(800)],
-        [b"\xff\x99\x01\x00\x00\x00\x00\x00\x66" + reading(800)],
-    ],
-    ids=[
-        "split",
-        "byte by byte",
-        "shifted by what looks like a start",
-        "shifted by what looks like a head",
-        "shifted by four",
-        "after the rest of another",
-        "doubled",
-        "after a bad checksum",
-        "after a short one",
-        "after the answer to a setting",
-    ],
+FRAME = reading(800)
+BEFORE = (
+    *(b"\xff", b"\xff\x86", b"\x00\x57\xff\x86", FRAME[4:], FRAME[:5], FRAME[:-1] + b"\x00"),
+    b"\xff\x99\x01\x00\x00\x00\x00\x00\x66",  # the answer to a setting
 )
-def test_a_frame_is_found_at_any_position(warm, pieces):
-    assert warm.read(*pieces) == 800
-    assert warm.read(reading(900)) == 900  # and nothing of it is left for the next reading
+
+
+@given(
+    st.sampled_from(BEFORE) | st.binary(max_size=9),
+    st.sampled_from([b"", FRAME]),
+    st.lists(st.integers(0, 18), max_size=9),
+)
+def test_a_frame_is_found_at_any_position(before, after, cuts):
+    bench, sent = Bench(), before + FRAME + after
+    bench.warm()
+    edges = [0, *sorted(cuts), len(sent)]
+    assert bench.read(*(sent[begin:end] for begin, end in itertools.pairwise(edges))) == 800
+    assert bench.read(reading(900)) == 900  # and nothing of it is left for the next reading
+    bench.close()
 
 
 @pytest.mark.parametrize(
@@ -210,13 +201,10 @@ def test_an_mhz16_gets_no_range_that_is_not_configured(bench):
         assert bench.commands(0x99) == sent
 
 
-def test_an_invalid_range_is_refused(bench, said):
+def test_an_invalid_range_is_refused_and_errors_of_an_mhz16_have_its_name(said):
+    bench = Bench(device="MH-Z16")
     with said.raises(SettingError):
         Mhz19(bench.line, monotonic=float, range_ppm=3000)
-
-
-def test_errors_of_an_mhz16_have_its_name(said):
-    bench = Bench(device="MH-Z16")
     with said.raises(DeviceMissingError):
         bench.read(b"")
     bench.close()
@@ -239,29 +227,21 @@ def test_the_line_is_the_hardwares_and_closes_with_it(said):
 
 
 @pytest.mark.parametrize(
-    ("number", "words"),
+    ("number", "error", "words"),
     [
-        (errno.EACCES, "add growd's user to the group dialout"),
-        (errno.EAGAIN, "another program uses the port"),
+        (errno.EACCES, HardwareUnavailableError, "add growd's user to the group dialout"),
+        (errno.EAGAIN, HardwareUnavailableError, "another program uses the port"),
+        (errno.EMFILE, TransferError, "refused"),
     ],
 )
-def test_the_error_of_an_inaccessible_port_has_advice(number, words):
+def test_the_error_of_an_inaccessible_port_has_advice(number, error, words):
     def refuse(*_):
         raise OSError(number, "refused")
 
     driver = Mhz19(SerialLine(refuse, PORT, baud=BAUD, timeout_s=ANSWER_S), monotonic=float)
-    with pytest.raises(HardwareUnavailableError, match=words) as caught:
+    with pytest.raises(error, match=words) as caught:
         driver.read()
     assert caught.value.device == "MH-Z19"
-
-
-def test_a_port_that_fails_otherwise_says_how(said):
-    def refuse(*_):
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    line = SerialLine(refuse, PORT, baud=BAUD, timeout_s=ANSWER_S)
-    with said.raises(TransferError):
-        line.send(b"")
 
 
 def test_a_port_that_does_not_exist_is_a_missing_device(tmp_path, said):

@@ -48,14 +48,6 @@ def bench():
     bench.machine.close()
 
 
-def test_a_reading_is_the_air_of_the_chamber(bench):
-    sample = bench.read_next()
-    air = bench.machine.chamber.air()
-    assert sample.carbon_dioxide_ppm == pytest.approx(air.carbon_dioxide_ppm, abs=10.5)
-    assert sample.temperature_degc == pytest.approx(air.temperature_degc, abs=0.15)
-    assert sample.humidity_percent == pytest.approx(air.humidity_percent, abs=0.15)
-
-
 def test_each_measurement_is_read_once(bench):
     bench.read_next()
     with pytest.raises(NotReadyError) as caught:

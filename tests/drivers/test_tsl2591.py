@@ -2,10 +2,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from growd_drivers.errors import NotReadyError, OutOfRangeError, TransferError, WrongDeviceError
+from growd_drivers.errors import NotReadyError, OutOfRangeError, WrongDeviceError
 from growd_drivers.tsl2591 import MAXIMUM_LUX
 from growd_hwsim.chips.tsl2591 import CONTROL, ID, WHITE_LED_INFRARED_SHARE
-from growd_hwsim.faults import Fault
 from support.light_bench import tsl2591_bench
 
 
@@ -99,12 +98,3 @@ def test_another_chip_at_its_address_is_named_and_not_written_to():
         bench.driver.read()
     assert (caught.value.found, caught.value.expected) == (0x44, 0x50)
     assert all(len(data) == 1 for data in bench.chip.written)  # it was only asked
-
-
-def test_a_bus_that_breaks_off_is_an_error_and_passes(said):
-    bench = tsl2591_bench()
-    bench.faults.inject(Fault("bus_error", "tsl2591"))
-    with said.raises(TransferError):
-        bench.read(100.0)
-    bench.faults.clear()
-    assert bench.read(100.0) == pytest.approx(100.0, rel=0.01)

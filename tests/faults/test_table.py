@@ -196,6 +196,36 @@ def air_rows(kind, noise, drift):
     )
 
 
+def ppm_rows(kind):
+    """The values of an MH-Z19 or MH-Z16. Whole ppm may repeat for a while."""
+    return (
+        Row("frozen",    kind, FAILED, _FAULT, OLD,     "shut", STUCK_S, AGAIN_S, _SAME, lasts_s=900.0),
+        Row("noise",     kind, OK,     _OK,    TRUTH,   "open", FAILS_S, FIRST_S, probability=0.03,
+            amount=300.0),
+        Row("drift",     kind, OK,     _OK,    LIE,     "open", FAILS_S, LAG_S, amount=3_000.0),
+        Row("saturated", kind, FAILED, _FAULT, NOTHING, "shut", FAILS_S, AGAIN_S, _RANGE),
+    )
+
+
+def serial_rows(kind):
+    """An MH-Z19 or MH-Z16 on a serial line. After "split" and the like the driver reads on.
+
+    A jump to a constant of the warm-up counts as one; after a missed answer a jump to any value that stays.
+    """
+    begun = "no reading yet"
+    found = tuple(Row(each, kind, OK, _OK, TRUTH, "open", FAILS_S, FIRST_S) for each in
+                  ("split", "shifted", "doubled"))
+    lost = tuple(Row(each, kind, FAILED, _FAULT, NOTHING, "shut", FAILS_S, AGAIN_S, _FRAME) for each in
+                 ("short", "garbled", "bad_checksum"))
+    return (
+        *found, *lost, *ppm_rows(kind),
+        Row("absent",    kind, FAILED, _FAULT, NOTHING, "shut", FAILS_S, WARM_AGAIN_S, _GONE),
+        Row("unplugged", kind, FAILED, _FAULT, NOTHING, "shut", FAILS_S, WARM_AGAIN_S, _PORT),
+        Row("warm_up",   kind, WARM, _WARM, NOTHING, "shut", SILENT_S, WARM_S, begun, lasts_s=120.0),
+        Row("brown_out", kind, WARM, _WARM, NOTHING, "shut", BROWN_S,  WARM_S, begun, lasts_s=120.0),
+    )
+
+
 ON_I2C = (
     ("scd30", "shut"), ("bh1750", "open loop"), ("tsl2591", "open loop"), ("i2c-1", "shut"),
     ("as7341", "open"), ("scd4x", "shut", SLOW_S), ("sht3x", "open"), ("sht4x", "open"), ("bme280", "open"),
@@ -219,8 +249,6 @@ def ezo_rows(kind, noise, drift):
 TABLE = (
     #    kind          device    state    quality stored   output       told_s       recovers_s    words
     *(row for each in ON_I2C for row in bus_rows(*each)),
-    Row("absent",      "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _GONE),
-    Row("absent",      "mhz16",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _GONE),
     Row("stuck",       "i2c-1",   OK,     _OK,    TRUTH,   "open",      TIMES_OUT_S, FIRST_S,      _HELD),
     # Longer than its lease, and the lamp would go dark.
     Row("hang",        "gpio-12", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _SILENT,
@@ -228,69 +256,34 @@ TABLE = (
     Row("hang",        "gpio-21", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _SILENT),
     Row("refused",     "gpio-12", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _BUSY),
     Row("refused",     "gpio-21", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _BUSY),
-    Row("short",       "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
-    Row("short",       "mhz16",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
-    # The driver reads on and finds the frame.
-    Row("split",       "mhz19",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S),
-    Row("split",       "mhz16",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S),
-    Row("shifted",     "mhz19",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S),
-    Row("shifted",     "mhz16",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S),
-    Row("doubled",     "mhz19",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S),
-    Row("doubled",     "mhz16",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S),
-    Row("garbled",     "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
-    Row("garbled",     "mhz16",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
-    Row("bad_checksum", "mhz19",  FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
-    Row("bad_checksum", "mhz16",  FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
-    # An SCD30's floats never repeat. Whole ppm of an MH-Z19 may for a while, counts of light always.
+    # An SCD30's floats never repeat, and counts of light always may.
     Row("frozen",      "scd30",   FAILED, _FAULT, NOTHING, "shut",      FROZEN_S,    AGAIN_S,      _NEW),
-    Row("frozen",      "mhz19",   FAILED, _FAULT, OLD,     "shut",      STUCK_S,     AGAIN_S,      _SAME,
-        lasts_s=900.0),
-    Row("frozen",      "mhz16",   FAILED, _FAULT, OLD,     "shut",      STUCK_S,     AGAIN_S,      _SAME,
-        lasts_s=900.0),
     Row("frozen",      "bh1750",  OK,     _OK,    LIE,     "misled",    FAILS_S,     LAG_S),
     Row("frozen",      "tsl2591", OK,     _OK,    LIE,     "misled",    FAILS_S,     LAG_S),
     # The filter drops single spikes, not two equal ones in a row.
     Row("noise",       "scd30",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S,
-        probability=0.03, amount=300.0),
-    Row("noise",       "mhz19",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S,
-        probability=0.03, amount=300.0),
-    Row("noise",       "mhz16",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S,
         probability=0.03, amount=300.0),
     Row("noise",       "bh1750",  OK,     _OK,    TRUTH,   "trimmed",   LAG_S,       FIRST_S,
         probability=0.03, amount=9_000.0, seed=3),
     Row("noise",       "tsl2591", OK,     _OK,    TRUTH,   "trimmed",   LAG_S,       FIRST_S,
         probability=0.03, amount=1_500.0),
     Row("drift",       "scd30",   OK,     _OK,    LIE,     "open",      FAILS_S,     LAG_S, amount=3_000.0),
-    Row("drift",       "mhz19",   OK,     _OK,    LIE,     "open",      FAILS_S,     LAG_S, amount=3_000.0),
-    Row("drift",       "mhz16",   OK,     _OK,    LIE,     "open",      FAILS_S,     LAG_S, amount=3_000.0),
     Row("drift",       "bh1750",  OK,     _OK,    LIE,     "misled",    FAILS_S,     LAG_S, amount=60_000.0),
     Row("drift",       "tsl2591", OK,     _OK,    LIE,     "misled",    FAILS_S,     LAG_S, amount=12_000.0),
     Row("saturated",   "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _RANGE),
-    Row("saturated",   "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _RANGE),
-    Row("saturated",   "mhz16",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _RANGE),
     Row("saturated",   "bh1750",  FAILED, _FAULT, NOTHING, "open loop", FAILS_S,     AGAIN_S,      _FULL),
     Row("saturated",   "tsl2591", FAILED, _FAULT, NOTHING, "open loop", FAILS_S,     AGAIN_S,      _FULL),
-    # A jump to a constant of the warm-up counts as a warm-up.
-    Row("warm_up",     "mhz19",   WARM,   _WARM,  NOTHING, "shut",      SILENT_S,    WARM_S, "no reading yet",
-        lasts_s=120.0),
-    Row("warm_up",     "mhz16",   WARM,   _WARM,  NOTHING, "shut",      SILENT_S,    WARM_S, "no reading yet",
-        lasts_s=120.0),
-    # A jump to a value that stays does too, after a missed answer.
-    Row("brown_out",   "mhz19",   WARM,   _WARM,  NOTHING, "shut",      BROWN_S,     WARM_S, "no reading yet",
-        lasts_s=120.0),
-    Row("brown_out",   "mhz16",   WARM,   _WARM,  NOTHING, "shut",      BROWN_S,     WARM_S, "no reading yet",
-        lasts_s=120.0),
     # A part that ignores the command for its range.
     Row("capped",      "mhz19",   FAILED, _FAULT, OLD,     "shut",      CAPPED_S,    AGAIN_S, _OPTION,
         amount=2_000.0),
     Row("capped",      "mhz16",   FAILED, _FAULT, OLD,     "shut",      CAPPED_S,    AGAIN_S, _OPTION,
         amount=5_000.0),
-    Row("unplugged",   "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _PORT),
-    Row("unplugged",   "mhz16",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _PORT),
     # A pattern (/dev/ttyUSB*) finds it under its new name, after a power cut.
     Row("renamed",     "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _PORT),
     Row("renamed",     "mhz16",   WARM,   _WARM,  NOTHING, "shut",      SILENT_S,    WARM_S, "no reading yet",
         lasts_s=120.0),
+
+    *(row for each in ("mhz19", "mhz16") for row in serial_rows(each)),
 
     # An SCD4x measures each 5 s. Sensors of temperature, humidity or PPFD alone hold no output back.
     Row("saturated", "as7341", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _FULL),
@@ -312,12 +305,7 @@ TABLE = (
     Row("timeout",     BRIDGE,    FAILED, _FAULT, NOTHING, "shut",      TIMES_OUT_S, AGAIN_S,      _HELD),
     Row("hang",        BRIDGE,    FAILED, _FAULT, NOTHING, "shut",      HANGS_S,     AGAIN_S,      _HANGS),
     Row("bad_crc",     BRIDGE,    FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _OTHER),
-    Row("frozen",      BRIDGE,    FAILED, _FAULT, OLD,     "shut",      STUCK_S,     AGAIN_S,      _SAME,
-        lasts_s=900.0),
-    Row("noise",       BRIDGE,    OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S,
-        probability=0.03, amount=300.0),
-    Row("drift",       BRIDGE,    OK,     _OK,    LIE,     "open",      FAILS_S,     LAG_S, amount=3_000.0),
-    Row("saturated",   BRIDGE,    FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _RANGE),
+    *ppm_rows(BRIDGE),
 
     # A switch with a broken wire looks open, and so does one that hangs in its position.
     Row("absent",      "gpio",    OK,     _OK,    LIE,     "open",      FAILS_S,     FIRST_S),
@@ -572,11 +560,9 @@ class Rare:
 RARELY = (
     Rare("absent", "scd30", 0.02, failures=10, outages=4, gap_s=10.0),
     Rare("bus_error", "bh1750", 0.02, failures=10, outages=4, gap_s=10.0),
-    Rare("nak", "tsl2591", 0.02, failures=10, outages=4, gap_s=10.0),
     Rare("timeout", "i2c-1", 0.02, failures=10, outages=4, gap_s=10.0),
     Rare("bad_crc", "scd30", 0.05, failures=10, outages=4, gap_s=10.0),
     Rare("bad_checksum", "mhz19", 0.3, failures=30, outages=25, gap_s=20.0),
-    Rare("garbled", "mhz16", 0.3, failures=30, outages=25, gap_s=20.0),
 )
 
 

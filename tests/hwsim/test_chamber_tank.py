@@ -196,12 +196,6 @@ def test_plants_raise_ph_take_salts_and_oxygen_and_without_aeration_there_is_lit
     assert water.dissolved_oxygen_mg_l > 7.5
 
 
-def test_water_that_leaves_as_vapour_concentrates_the_rest():
-    rig = Rig()
-    rig.step(10.0, lost_g=1600.0)
-    assert rig.tank.water(P).conductivity_ms_cm == pytest.approx(1.6 / 0.9)
-
-
 def test_other_stocks_can_be_dosed():
     rig = Rig(replace(P, stocks={"nutrient_c": Stock(salt_meq=1.0)}))
     rig.run(60, nutrient_c=1.0, nutrient_a=1.0, water_pump=1.0)

@@ -10,7 +10,6 @@ from growd_drivers.errors import (
     DeviceMissingError,
     HardwareUnavailableError,
     NotReadyError,
-    OutOfRangeError,
     TransferError,
 )
 from growd_drivers.i2c import I2CBus
@@ -240,17 +239,6 @@ def test_a_pin_does_not_answer_alone_and_what_it_has_ends(bench):
     assert pins.high(23) == 1
 
 
-@pytest.mark.parametrize(("kind", "device"), places("frozen"))
-def test_a_frozen_chip_repeats_its_measurement(bench, kind, device):
-    struck = at(device)
-    before = {chip: bench.read(chip) for chip in CHIPS}
-    bench.faults.inject(Fault(kind, device))
-    bench.machine.chamber.set_lamp("white", 0.6)
-    bench.clock.advance(3600)
-    for chip in CHIPS:
-        assert (bench.read(chip) == before[chip]) == (chip in struck)
-
-
 @pytest.mark.parametrize(("kind", "device"), places("noise"))
 def test_noise_throws_a_reading_up_and_down_now_and_then(bench, kind, device):
     for chip in at(device):
@@ -271,17 +259,6 @@ def test_drift_grows_with_the_time_since_the_fault_began(bench, kind, device):
     for hours in (0, 0, 0, 0.5, 1.0):
         assert bench.read(chip) - bench.true(chip) == pytest.approx(hours * offset, abs=offset / 8)
         bench.clock.advance(3600)
-
-
-@pytest.mark.parametrize(("kind", "device"), places("saturated"))
-def test_a_saturated_chip_gives_its_full_scale(bench, kind, device):
-    bench.faults.inject(Fault(kind, device))
-    for chip in at(device):
-        if chip.kind == "scd30":
-            assert bench.read(chip) == 40_000
-        else:
-            with pytest.raises(OutOfRangeError):
-                bench.read(chip)
 
 
 def test_other_values_of_an_scd30_do_not_change(bench):

@@ -4,26 +4,17 @@ The recording is that of a food computer with a lamp of 257 umol/m2/s, over 260 
 whole degrees, and its room differs, so that only amplitudes and time constants can be compared.
 """
 
-import csv
-from bisect import bisect_left
-from datetime import datetime
-from itertools import pairwise
-from statistics import median
-
 import pytest
 
 from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.parameters import ChamberParameters
-from support.checkout import ROOT
 from support.machine import SleepingTime
 
-RECORDING = ROOT.parent / "shared" / "data" / "museum-food-computer-2019.csv"
 PPFD = 257.0
 MINUTE_S = 60.0
-DAY_S = 86_400.0
 
-# Found in the recording by `test_the_recording_has_these_figures`: K after the lamp went on, by minutes; the
-# range within a day, from the 10th to the 90th percentile of days.
+# Of the recording: K after the lamp went on, by minutes (the median); the range within a day, from the 10th
+# to the 90th percentile of days.
 RISE_K = {10: 0.6, 30: 1.0, 120: 1.0}
 WITHIN_A_DAY_K = (2.0, 4.0)
 
@@ -60,36 +51,3 @@ def range_of(values):
     """From the 5th to the 95th percentile."""
     ordered = sorted(values)
     return ordered[int(0.95 * len(ordered))] - ordered[int(0.05 * len(ordered))]
-
-
-@pytest.mark.skipif(not RECORDING.exists(), reason="no recording beside the project")
-def test_the_recording_has_these_figures():
-    series = {}
-    with RECORDING.open() as file:
-        for row in csv.DictReader(file):
-            time = datetime.fromisoformat(row["timestamp_utc"]).timestamp()
-            series.setdefault(row["variable"], []).append((time, float(row["value"])))
-    light, temperature = series["light_ppfd"], sorted(series["air_temperature"])
-    switched = [
-        after for (before, dark), (after, lit) in pairwise(light) if after - before < 600 and dark < 1 <= lit
-    ]
-    assert median(ppfd for _, ppfd in light if ppfd) == pytest.approx(PPFD, abs=1)
-    for minute, expected in RISE_K.items():
-        risen = []
-        for time in switched:
-            start, end = time + (minute - 10) * MINUTE_S, time + (minute + 10) * MINUTE_S
-            base, later = between(temperature, time - 1800, time), between(temperature, start, end)
-            if base and later:
-                risen.append(sum(later) / len(later) - sum(base) / len(base))
-        assert len(risen) > 60
-        assert median(risen) == pytest.approx(expected, abs=0.15)
-    days = {}
-    for time, degc in temperature:
-        days.setdefault(int(time // DAY_S), []).append(degc)
-    ranges = sorted(range_of(day) for day in days.values() if len(day) > 200)
-    assert (ranges[len(ranges) // 10], ranges[len(ranges) * 9 // 10]) == WITHIN_A_DAY_K
-
-
-def between(series, start, end):
-    """The values of a time."""
-    return [value for _, value in series[bisect_left(series, (start, 0.0)) : bisect_left(series, (end, 0.0))]]

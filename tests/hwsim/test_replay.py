@@ -1,12 +1,6 @@
 """A recording drives the chamber: simulated sensors measure recorded values."""
 
 import contextlib
-import csv
-from bisect import bisect_right
-from datetime import datetime
-from functools import cache
-from itertools import pairwise
-from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
@@ -17,10 +11,8 @@ from growd_drivers.scd30 import Scd30
 from growd_hwsim.errors import NothingRecordedError, ReplayFileError, SimulationError
 from growd_hwsim.hardware import SimulatedHardware, WiredChip, Wiring
 from growd_hwsim.parameters import ChamberParameters
-from growd_hwsim.replay import Recording, ReplayedChamber, load_recording
+from growd_hwsim.replay import ReplayedChamber, load_recording
 from support.machine import SleepingTime
-
-MUSEUM = Path(__file__).parents[3] / "shared" / "data" / "museum-food-computer-2019.csv"
 
 EXPORT = """\
 timestamp,variable,value\r
@@ -43,11 +35,10 @@ def write(folder, text):
 
 
 class Bench:
-    def __init__(self, recorded, **options):
+    def __init__(self, recorded):
         self.clock = SleepingTime()
         night = ChamberParameters(daylight_lux=0.0)
-        recording = recorded if isinstance(recorded, Recording) else load_recording(recorded)
-        self.chamber = ReplayedChamber(recording, self.clock.monotonic, night, **options)
+        self.chamber = ReplayedChamber(load_recording(recorded), self.clock.monotonic, night)
 
     def machine(self, **wiring):
         return SimulatedHardware(
@@ -125,11 +116,7 @@ def test_after_the_gap_limit_there_is_nothing_to_measure_until_the_next_reading(
         bench.chamber.air()
     bench.at(2000)
     assert bench.chamber.air().carbon_dioxide_ppm == 600
-
-
-def test_it_ends(tmp_path):
-    bench = Bench(write(tmp_path, EXPORT))
-    bench.at(1400)
+    bench.at(3000)  # beyond the end
     with pytest.raises(NothingRecordedError):
         bench.chamber.air()
 
@@ -200,71 +187,6 @@ def test_a_missing_or_binary_file_is_refused(tmp_path, said):
     (tmp_path / "binary.csv").write_bytes(b"timestamp,variable,value\n\xff\xfe,a,b\n")
     with said.raises(ReplayFileError):
         load_recording(tmp_path / "binary.csv")
-
-
-@cache
-def museum():
-    return load_recording(MUSEUM)
-
-
-@cache
-def museum_rows():
-    """The real recording read in another way: seconds from its start and values, by variable."""
-    if not MUSEUM.exists():
-        pytest.skip("no recording beside the project")
-    with MUSEUM.open() as file:
-        rows = list(csv.DictReader(file))
-    times = [datetime.fromisoformat(row["timestamp_utc"]).timestamp() for row in rows]
-    first = min(times)
-    series = {}
-    for row, time in zip(rows, times, strict=True):
-        series.setdefault(row["variable"], []).append((time - first, float(row["value"])))
-    return series
-
-
-def test_every_reading_and_gap_of_the_real_recording_is_replayed():
-    series = museum_rows()
-    recording = museum()
-    for variable, rows in series.items():
-        for (time, value), (following, _) in pairwise([*rows, (float("inf"), 0.0)]):
-            if following > time:  # of two readings at one time the later one counts
-                assert recording.at(variable, time) == (value, 0.0)
-        for (time, value), (following, _) in pairwise(rows):
-            if following - time > 3600:
-                assert recording.at(variable, following - 1) == (value, following - 1 - time)
-    assert 0.0 in [value for _, value in series["air_carbon_dioxide"]]
-
-
-def test_simulated_sensors_follow_the_real_recording():
-    """Two days, and around each zero and each end of the scale, within the sensors' noise."""
-    series = museum_rows()
-    bench = Bench(museum())
-    machine = bench.machine()
-    air, light = (
-        Scd30(machine.i2c(1), sleep=bench.clock.sleep),
-        Bh1750(machine.i2c(1), sleep=bench.clock.sleep),
-    )
-    with pytest.raises(NotReadyError):
-        air.read()
-    compared = 0
-    for time, ppm in series["air_carbon_dioxide"]:
-        if time > 2 * 86_400 and 0 < ppm < 2000:
-            continue
-        bench.at(time + 4)
-        try:
-            sample, lux = air.read(), light.read().illuminance_lux
-        except DeviceMissingError:  # the recording has a gap in another variable
-            continue
-        assert sample.carbon_dioxide_ppm == pytest.approx(ppm, abs=10.01)
-        assert sample.temperature_degc == pytest.approx(held(series["air_temperature"], time + 4), abs=0.101)
-        assert lux == pytest.approx(held(series["light_ppfd"], time + 4) * 66.7, rel=0.01, abs=1)
-        compared += 1
-    assert compared > 400
-    machine.close()
-
-
-def held(rows, time):
-    return rows[bisect_right(rows, time, key=lambda row: row[0]) - 1][1]
 
 
 def test_the_file_of_a_run_is_a_recording(tmp_path):

@@ -72,8 +72,10 @@ def test_turning_the_light_up_shows_on_the_sensor_at_once(inverted):
 @pytest.mark.parametrize("active_high", [True, False])
 def test_the_valve_and_the_fan_move_the_air(active_high):
     clock = SleepingTime()
-    relays = {23: WiredRelay("valve", active_high), 24: WiredRelay("fan", active_high)}
+    relays = {23: WiredRelay("valve", active_high), 24: WiredRelay("fan", active_high), 25: WiredRelay("")}
     machine = simulated(clock, wiring=Wiring(relays=relays))
+    relay_on(machine, 25).write(1.0, FOR_LONG_S)  # which moves nothing
+    assert machine.pins.high(25) == 1
     valve, fan = (relay_on(machine, pin, active_high=active_high) for pin in (23, 24))
 
     def carbon_dioxide_after(seconds):
@@ -150,13 +152,6 @@ def test_a_fault_that_a_part_of_the_chamber_cannot_have_is_refused(kind, device)
         Fault(kind, device)
 
 
-def test_a_relay_may_move_nothing():
-    machine = simulated(SleepingTime(), wiring=Wiring(relays={23: WiredRelay("")}))
-    relay_on(machine, 23).write(1.0, FOR_LONG_S)
-    assert machine.pins.high(23) == 1
-    machine.close()
-
-
 def test_a_lamp_that_is_not_renewed_goes_dark():
     bench = Bench()
     bench.lamps["white"].write(1.0, 30.0)
@@ -205,19 +200,6 @@ def test_it_is_the_drivers_hardware_with_one_bus(said):
     machine.close()
 
 
-def test_other_wiring_moves_the_parts():
-    clock = SleepingTime()
-    wiring = Wiring(i2c=(WiredChip("bh1750", 3, 0x5C),), lamp_pins={"white": 12})
-    machine = simulated(clock, wiring=wiring)
-    assert machine.i2c(3).scan() == [0x5C]
-    lamp = PinOutput(machine.pins, 12, name="white", frequency_hz=200.0)
-    lamp.write(1.0, FOR_LONG_S)
-    sensor = Bh1750(machine.i2c(3), sleep=clock.sleep, address=0x5C)
-    assert sensor.read().illuminance_lux == pytest.approx(20_000, rel=0.01)
-    lamp.close()
-    machine.close()
-
-
 def test_several_chips_of_a_kind_have_different_noise():
     clock = SleepingTime()
     places = [(bus, address) for bus in (1, 3) for address in (0x23, 0x5C)]
@@ -225,6 +207,7 @@ def test_several_chips_of_a_kind_have_different_noise():
     air_sensors = [WiredChip("scd30", bus, 0x61) for bus in (1, 3)]
     machine = simulated(clock, wiring=Wiring(i2c=(*light_sensors, *air_sensors)))
     machine.chamber.set_lamp("white", 1.0)
+    assert machine.sensor("bh1750") is machine.chips[1, 0x23]  # the first of its kind
     assert [machine.i2c(bus).scan() for bus in (1, 3)] == [[0x23, 0x5C, 0x61]] * 2
     light = [Bh1750(machine.i2c(bus), sleep=clock.sleep, address=address) for bus, address in places]
     lux = [sensor.read().illuminance_lux for sensor in light]
@@ -238,15 +221,6 @@ def test_several_chips_of_a_kind_have_different_noise():
     ppm = [sensor.read().carbon_dioxide_ppm for sensor in air]
     assert ppm == [pytest.approx(machine.chamber.air().carbon_dioxide_ppm, abs=11)] * 2
     assert ppm[0] != ppm[1]
-    machine.close()
-
-
-def test_the_first_sensor_of_a_kind_is_found():
-    machine = simulated(
-        SleepingTime(), wiring=Wiring(i2c=(WiredChip("bh1750", 3, 0x5C), WiredChip("bh1750", 1, 0x23)))
-    )
-    assert machine.sensor("bh1750") is machine.chips[3, 0x5C]
-    assert sorted(machine.adapters) == [1, 3]
     machine.close()
 
 

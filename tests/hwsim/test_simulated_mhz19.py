@@ -2,7 +2,7 @@
 
 import pytest
 
-from growd_drivers.errors import DeviceMissingError, TransferError
+from growd_drivers.errors import DeviceMissingError
 from growd_drivers.mhz19 import ANSWER_S, BAUD, WARM_UP_S, Mhz19
 from growd_hwsim.chips.mhz19 import SimulatedMhz19, reading
 from growd_hwsim.errors import FaultError
@@ -12,10 +12,6 @@ from growd_hwsim.uart import SerialPorts
 from support.machine import SleepingTime, simulated
 
 READ_COMMAND = bytes.fromhex("ff 01 86 00 00 00 00 00 79")
-HARMLESS = ("split", "shifted", "doubled")
-NOT_WHOLE = ("short", "garbled", "bad_checksum")
-"""With what the driver says, and how long its port waits."""
-DEVICES = ("mhz19", "mhz16", "/dev/serial0")
 
 
 class Chip:
@@ -61,20 +57,6 @@ class Bench:
 @pytest.fixture
 def bench():
     bench = Bench()
-    yield bench
-    bench.close()
-
-
-@pytest.fixture(params=DEVICES)
-def device(request):
-    """By what name a fault means the sensor."""
-    return request.param
-
-
-@pytest.fixture
-def named(device):
-    """The bench with the sensor that goes by that name."""
-    bench = Bench(kind="mhz16" if device == "mhz16" else "mhz19")
     yield bench
     bench.close()
 
@@ -156,74 +138,25 @@ def test_at_another_speed_it_receives_noise():
     ports.close()
 
 
-@pytest.mark.parametrize("kind", HARMLESS)
-def test_a_whole_frame_is_read_at_any_position(named, device, kind):
-    named.faults.inject(Fault(kind, device))
-    for _ in range(3):
-        assert named.read() == pytest.approx(named.true_ppm(), abs=6)
+def test_a_sensor_without_power_sends_a_constant_and_a_capped_one_its_amount(bench):
+    bench.faults.inject(Fault("warm_up", "mhz19"))
+    assert [bench.read() for _ in range(3)] == [555] * 3
+    bench.faults.clear()
+    bench.faults.inject(Fault("brown_out", "mhz19"))
+    with pytest.raises(DeviceMissingError):
+        bench.read()
+    bench.clock.advance(5)
+    assert [bench.read() for _ in range(3)] == [450] * 3
+    bench.faults.clear()
+    bench.faults.inject(Fault("capped", "mhz19", amount=2_000))
+    assert [bench.read(), bench.read()] == [2_000, 2_000]
 
 
-@pytest.mark.parametrize("kind", NOT_WHOLE)
-def test_a_frame_that_is_not_whole_never_becomes_a_number(named, device, kind):
-    bench = named
-    bench.faults.inject(Fault(kind, device, duration=60))
-    for _ in range(2):
-        with pytest.raises(TransferError, match="no whole frame"):
-            bench.read()
-    bench.clock.advance(60)
-    assert bench.read() == pytest.approx(bench.true_ppm(), abs=6)
-
-
-@pytest.mark.parametrize("kind", ["absent", "unplugged"])
-def test_a_sensor_that_was_away_is_read_again(named, device, kind):
-    bench = named
-    bench.machine.chamber.set_lamp("white", 1.0)
-    bench.clock.advance(1800)  # away from the warm-up's constants
-    bench.read()
-    bench.faults.inject(Fault(kind, device, duration=60))
-    for _ in range(2):
-        with pytest.raises(DeviceMissingError):
-            bench.read()
-    bench.clock.advance(60)
-    bench.wait_until_warm()
-    assert bench.read() == pytest.approx(bench.true_ppm(), abs=6)
-
-
-@pytest.mark.parametrize(("kind", "first_ppm"), [("warm_up", 555), ("brown_out", None)])
-def test_a_sensor_without_power_sends_a_constant(named, device, kind, first_ppm):
-    named.faults.inject(Fault(kind, device))
-    if first_ppm is None:
-        with pytest.raises(DeviceMissingError):
-            named.read()
-        named.clock.advance(5)
-        first_ppm = 450
-    assert [named.read() for _ in range(3)] == [first_ppm] * 3
-
-
-def test_a_capped_sensor_sends_the_amount(named, device):
-    named.faults.inject(Fault("capped", device, amount=2_000))
-    assert [named.read(), named.read()] == [2_000, 2_000]
-
-
-def test_drift_grows_with_the_time_since_the_fault_began(named, device):
-    named.faults.inject(Fault("drift", device, at=3600, amount=100))
+def test_drift_grows_with_the_time_since_the_fault_began(bench):
+    bench.faults.inject(Fault("drift", "mhz19", at=3600, amount=100))
     for ppm in (0, 0, 100, 200):
-        assert named.read() - named.true_ppm() == pytest.approx(ppm, abs=8)
-        named.clock.advance(3600)
-
-
-@pytest.mark.parametrize("device", ["mhz19", "mhz16", "/dev/ttyUSB0"])
-def test_a_sensor_is_found_under_its_new_name(device):
-    bench = Bench("/dev/ttyUSB0", "/dev/ttyUSB*", kind="mhz16" if device == "mhz16" else "mhz19")
-    bench.faults.inject(Fault("unplugged", device, duration=30))
-    bench.faults.inject(Fault("renamed", device, at=30))
-    for words in ("is gone", "is not there"):
-        with pytest.raises(DeviceMissingError, match=words):
-            bench.read()
-    bench.clock.advance(30)
-    bench.wait_until_warm()
-    assert bench.read() == pytest.approx(bench.true_ppm(), abs=6)
-    bench.close()
+        assert bench.read() - bench.true_ppm() == pytest.approx(ppm, abs=8)
+        bench.clock.advance(3600)
 
 
 def test_a_path_without_a_pattern_does_not_find_another_name():

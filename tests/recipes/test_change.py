@@ -70,11 +70,8 @@ async def test_the_newest_revision_takes_over_at_the_same_position(running):
 async def test_set_points_that_go_on_have_no_gap(running):
     """From the call until long after it, also while the disk is slow."""
     with running.bus.node("watcher").subscribe(f"e/desired/{LIGHT}", depth=100) as seen:
-        running.journal.hold = asyncio.Event()
-        call = asyncio.create_task(change(running), name="change")
-        await running.clock.until(lambda: running.journal.hold._waiters)
-        await running.clock.advance(10)
-        running.journal.hold.set()
+        async with running.while_it_is_written(change(running)) as call:
+            await running.clock.advance(10)
         assert (await call)["success"]
         await running.clock.advance(10)
         found = [seen.get_nowait() for _ in range(len(seen))]
@@ -87,11 +84,8 @@ async def test_a_recipe_that_is_prolonged_in_its_last_second_has_no_gap(running)
     """Its end comes while the change is written."""
     await running.clock.advance(9 * MINUTE - 2)
     with running.bus.node("watcher").subscribe(f"e/desired/{LIGHT}", depth=100) as seen:
-        running.journal.hold = asyncio.Event()
-        call = asyncio.create_task(running.call("change_recipe"), name="change")
-        await running.clock.until(lambda: running.journal.hold._waiters)
-        await running.clock.advance(5)
-        running.journal.hold.set()
+        async with running.while_it_is_written(running.call("change_recipe")) as call:
+            await running.clock.advance(5)
         assert (await call)["success"]
         await running.clock.advance(5)
         found = [seen.get_nowait() for _ in range(len(seen))]
@@ -102,12 +96,9 @@ async def test_a_recipe_that_is_prolonged_in_its_last_second_has_no_gap(running)
 
 async def test_a_recipe_whose_prolongation_fails_ends(running):
     await running.clock.advance(9 * MINUTE - 2)
-    running.journal.hold = asyncio.Event()
-    call = asyncio.create_task(running.call("change_recipe"), name="change")
-    await running.clock.until(lambda: running.journal.hold._waiters)
-    await running.clock.advance(5)
-    running.journal.broken = True
-    running.journal.hold.set()
+    async with running.while_it_is_written(running.call("change_recipe")) as call:
+        await running.clock.advance(5)
+        running.journal.broken = True
     assert not (await call)["success"]
     running.journal.broken = False
     await running.clock.advance(2)
@@ -121,6 +112,8 @@ async def test_the_record_has_all_recipes_that_ran(running, said):
     running.recipes["other"] = SECOND | {"_id": "other", "_rev": "7-o", "name": "Other"}
     answer = await change(running, "other", "carl")
     said(answer["message"])
+    assert (running.parameter("current_recipe"), state(running)["recipe_id"]) == ("other", "other")
+    assert running.parameter("current_recipe_start") == BEGAN
     await running.clock.advance(MINUTE)
     await running.stop()
     document = running.journal.documents[-1]
@@ -157,13 +150,6 @@ async def test_the_change_is_an_event_and_in_the_status(running, said):
     assert described(running)["revision"] == "2-x"
     assert (described(running)["started"], described(running)["by"]) == (BEGAN, "anna")
     assert (described(running)["changed"], described(running)["revised_at"]) == ("", BEGAN + 3 * MINUTE)
-
-
-async def test_another_recipe_is_the_current_one(running):
-    running.recipes["other"] = SECOND | {"_id": "other"}
-    await change(running, "other")
-    assert (running.parameter("current_recipe"), state(running)["recipe_id"]) == ("other", "other")
-    assert running.parameter("current_recipe_start") == BEGAN
 
 
 @pytest.mark.parametrize("is_new_boot", [False, True])
@@ -220,15 +206,10 @@ async def test_without_a_run_nothing_changes(on, said):
     said((await change(on, "day"))["message"])
 
 
-async def test_the_revision_that_runs_is_refused(running, said):
-    running.recipes["mine"] = FIRST
-    said((await change(running))["message"])
-
-
-async def test_a_position_behind_the_end_is_refused(running, said):
-    running.recipes["mine"] = revision(2, [0, LIGHT, 8000], [2 * MINUTE, LIGHT, 0])
-    message = (await change(running))["message"]
-    said(message)
+async def test_the_revision_that_runs_and_one_that_would_have_ended_are_refused(running, said):
+    for recipe in (FIRST, revision(2, [0, LIGHT, 8000], [2 * MINUTE, LIGHT, 0])):
+        running.recipes["mine"] = recipe
+        said((await change(running))["message"])
 
 
 async def test_a_change_that_can_not_be_recorded_changes_nothing(running, said):
@@ -308,9 +289,11 @@ async def test_a_recipe_by_the_clock_is_refused_before_the_clock_is_set(running)
 
 
 async def test_a_set_point_by_hand_holds_where_the_new_recipe_changes_nothing(running):
-    await running.post(LIGHT, 100.0)
+    by_hand = (LIGHT, TEMPERATURE, "water_temperature")
+    for variable, value in zip(by_hand, (100.0, 25.0, 15.0), strict=True):
+        await running.post(variable, value)
     await change(running)
-    assert values(running, LIGHT) == [100]
+    assert values(running, *by_hand) == [100, None, 15]  # the new one has no temperature
     await running.clock.advance(8.1 * MINUTE)  # the new one darkens at minute eleven
     assert values(running, LIGHT) == [0]
 
@@ -320,18 +303,6 @@ async def test_a_set_point_by_hand_ends_where_the_new_recipe_has_another_one(run
     running.recipes["mine"] = revision(2, [0, LIGHT, 9000], [20 * MINUTE, LIGHT, 0])
     await change(running)
     assert values(running, LIGHT) == [9000]
-
-
-async def test_a_set_point_by_hand_over_the_old_recipe_is_released_with_it(running):
-    await running.post(TEMPERATURE, 25.0)
-    await change(running)
-    assert values(running, TEMPERATURE) == [None]
-
-
-async def test_a_set_point_by_hand_beside_both_recipes_holds(running):
-    await running.post("water_temperature", 15.0)
-    await change(running)
-    assert values(running, "water_temperature") == [15]
 
 
 # any recipe

@@ -85,29 +85,18 @@ SPAN = {"start_time": 0, "end_time": 24, "value": 20}
     ("change", "place", "sentence"),
     [
         ({"cycles": 0}, "/cycles", "whole number, 1 or more, got 0"),
-        ({"cycles": True}, "/cycles", "got true"),
         ({"time_units": "weeks"}, "/time_units", "expected one of days, hours, minutes, seconds, millisec"),
-        ({"variable_units": []}, "/variable_units", "expected an object"),
         (
             {"variable_units": {AIR: "degR"}, "step": {AIR: [SPAN]}},
             f"/variable_units/{AIR}",
             "degF, F, fahrenheit",
         ),
         ({"variable_units": {LIGHT: None}}, f"/variable_units/{LIGHT}", "got null"),
-        ({"variable_units": {LIGHT: 7}}, f"/variable_units/{LIGHT}", "got 7"),
         ({"variable_units": {LIGHT: "percent"}}, f"/variable_units/{LIGHT}", "one of lux, lx, klux, got"),
-        ({"step": []}, "/step", "expected an object with an array of spans for one variable or more"),
-        ({"step": {}}, "/step", "got an object with 0 members"),
-        ({"step": {AIR: {}}}, f"/step/{AIR}", "expected an array of spans, got an object"),
+        ({"step": {}}, "/step", "an array of spans for one variable or more, got an object with 0 members"),
         ({"variable_units": {"no": "lux"}, "step": {"no": [SPAN]}}, "/step/no", 'no variable "no"'),
         ({"step": {"air/temp": []}}, "/step/air~1temp", 'no variable "air/temp"'),
-        (
-            {"step": {AIR: [SPAN | {"start_time": -1}]}},
-            f"/step/{AIR}/0/start_time",
-            "a number, 0 or more, got -1",
-        ),
-        ({"step": {AIR: [SPAN | {"start_time": "0"}]}}, f"/step/{AIR}/0/start_time", '0 or more, got "0"'),
-        ({"step": {AIR: [SPAN | {"end_time": 0}]}}, f"/step/{AIR}/0/end_time", "above 0, got 0"),
+        ({"step": {AIR: [SPAN | {"start_time": -1}]}}, f"/step/{AIR}/0/start_time", "0 or more, got -1"),
         (
             {"step": {AIR: [SPAN | {"start_time": 25}]}},
             f"/step/{AIR}/0/end_time",
@@ -115,7 +104,6 @@ SPAN = {"start_time": 0, "end_time": 24, "value": 20}
         ),
         ({"step": {AIR: [SPAN | {"end_time": 1e9}]}}, f"/step/{AIR}/0/end_time", "more than ten years"),
         ({"step": {AIR: [SPAN | {"value": 86}]}}, f"/step/{AIR}/0/value", "from -40 to 85 degC, not 86"),
-        ({"step": {AIR: [{"start_time": 0, "end_time": 1}]}}, f"/step/{AIR}/0/value", "it is missing"),
         ({"step": {AIR: [SPAN | {"end_time": 1e-9}]}}, "/step", "it is 1e-09 hours long; the minimum"),
     ],
 )
@@ -128,8 +116,7 @@ def test_an_error_names_its_place(change, place, sentence):
 @pytest.mark.parametrize(
     ("phases", "pointer", "sentence"),
     [
-        (None, "/phases", "expected an array of 1 to 1000 phases, got null"),
-        ([], "/phases", "got an array of 0 elements"),
+        ([], "/phases", "expected an array of 1 to 1000 phases, got an array of 0 elements"),
         ([DAY, 7], "/phases/1", "expected a phase as an object, got 7"),
         ([DAY | {"cycles": 4_000}], "/phases", "together they last 4000 days, which is more than ten years"),
     ],

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from growd.recipes.plan import Phase, Plan, Point, Shape, Track, in_sequence
+from growd.recipes.plan import Point, Shape, Track, in_sequence
 
 AIR = "air_temperature"
 LIGHT = "light_illuminance"
@@ -95,13 +95,6 @@ def test_a_value_comes_from_the_last_phase_that_sets_or_releases_it(phases, part
         for variable in (AIR, LIGHT, "air_humidity"):
             found = plan.value(variable, elapsed, time_of_day)
             assert found == walked_back(plan, variable, elapsed, time_of_day)
-
-
-def test_a_phase_that_ends_before_its_course_changes_nothing():
-    first = Phase("", 0.0, 10.0, {AIR: Track([Point(0.0, 5.0)], 10.0)})
-    late = Phase("", 10.0, 10.0, {AIR: LATE}, releases=True)
-    plan = Plan([first, late, Phase("", 20.0, 10.0), Phase("", 30.0, 10.0, releases=True)])
-    assert [plan.value(AIR, at) for at in (5, 15, 25, 35)] == [5.0, 5.0, 5.0, None]
 
 
 def test_a_value_from_a_thousand_phases_ago_is_found_fast():

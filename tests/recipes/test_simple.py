@@ -49,15 +49,12 @@ def test_a_valid_recipe_has_no_findings():
     [
         ({"format": "simple"}, "/operations", "expected an array of 1 to 100000 operations; it is missing"),
         (simple(), "/operations", "1 to 100000 operations, got an array of 0"),
-        (simple([0, "air_temperature"]), "/operations/0", "an array of 2 elements"),
         (
             simple(GOOD, [-1, "air_temperature", 20]),
             "/operations/1/0",
             "the offset as a number of seconds, from 0 to ten years, got -1",
         ),
-        (simple(["0", "air_temperature", 20]), "/operations/0/0", "number of seconds"),
         (simple([float("nan"), "air_temperature", 20]), "/operations/0/0", "got NaN"),
-        (simple([float("inf"), "air_temperature", 20]), "/operations/0/0", "got Infinity"),
         (simple([10**400, "air_temperature", 20]), "/operations/0/0", "an integer of 1329 bits"),
         (
             simple([3600_000 * 24 * 365, "air_temperature", 20]),
@@ -69,7 +66,6 @@ def test_a_valid_recipe_has_no_findings():
             "/operations/0/1",
             'no variable "air_temprature"; did you mean air_temperature?',
         ),
-        (simple([0, ["air_temperature"], 20]), "/operations/0/1", "expected the name of a variable"),
         (
             simple([0, "air_temperature", "warm"]),
             "/operations/0/2",

@@ -90,11 +90,8 @@ async def test_an_ordered_recipe_can_begin_in_the_middle(on):
 
 
 async def test_the_order_is_on_the_disk_before_the_answer(on):
-    on.journal.hold = asyncio.Event()
-    call = asyncio.create_task(order(on), name="order")
-    await on.clock.until(lambda: on.journal.hold._waiters)
-    assert (call.done(), state(on)["state"]) == (False, "idle")
-    on.journal.hold.set()
+    async with on.while_it_is_written(order(on)) as call:
+        assert state(on)["state"] == "idle"
     assert (await call)["success"]
     assert on.journal.order["at"] == AT
 

