@@ -107,8 +107,8 @@ def _run(
     # the connections to other servers than the CouchDB name the certificates that they trust
     with saving_memory(trusts_all=outputs is None or outputs.couchdb.url.startswith("https:")):
         from growd.wiring.app import App  # noqa: PLC0415
-    from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS  # noqa: PLC0415
     from growd.wiring.hardware import loop_of  # noqa: PLC0415
+    from growd_cli.config_checks import DEVICE_CHECKS, DOUBTS  # noqa: PLC0415
 
     allow_open_files()
     umask = os.umask(0o077)  # the data may have passwords, such as in the log of a replication

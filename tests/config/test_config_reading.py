@@ -11,7 +11,7 @@ from growd.config import Config, ConfigError, load
 from growd.config.lines import lines_of
 from growd.config.profiles import PROFILES, profile_path
 from growd.device_kinds import SENSOR_KINDS
-from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
+from growd_cli.config_checks import DEVICE_CHECKS, DOUBTS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -76,7 +76,7 @@ class Cloud:
 
     async def databases(self) -> list[str]:
         """The names of the databases that this test made."""
-        found: list[str] = await self.couch._request("GET", "/_all_dbs")
+        found: list[str] = await self.couch.request("GET", "/_all_dbs")
         return [each for each in found if each.startswith(self.names.prefix)]
 
     async def stored(self, database: str) -> list[dict[str, Any]]:

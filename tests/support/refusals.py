@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from growd.config import ConfigError
 from growd.config.device_checks import device_conflicts, device_inconsistencies
-from growd.wiring.config_checks import DEVICE_CHECKS
+from growd_cli.config_checks import DEVICE_CHECKS
 
 if TYPE_CHECKING:
     from growd.config import Config
