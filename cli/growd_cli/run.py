@@ -102,7 +102,8 @@ def _run(
     outputs = load_outputs(config, settings + given)
     _make_safe(outputs, data)
     # Importing the rest takes time and may fail: by then the outputs are safe.
-    from growd.runtime.event_loop import allow_open_files, run_on_loop, saving_memory  # noqa: PLC0415
+    from growd.runtime.event_loop import allow_open_files, run_on_loop  # noqa: PLC0415
+    from growd_cli.memory import saving_memory  # noqa: PLC0415
 
     # the connections to other servers than the CouchDB name the certificates that they trust
     with saving_memory(trusts_all=outputs is None or outputs.couchdb.url.startswith("https:")):

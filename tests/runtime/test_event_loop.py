@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gc
-import os
 from pathlib import Path
 
-from growd.runtime.event_loop import return_free_memory, run_on_loop, saving_memory
+from growd.runtime.event_loop import return_free_memory, run_on_loop
 
 
 def test_objects_from_before_the_loop_are_not_garbage_collected():
@@ -28,20 +27,6 @@ def test_memory_that_is_free_below_memory_in_use_is_returned():
     return_free_memory()
     assert before - resident_pages() > 4_000
     assert len(last) == 8_000
-
-
-def test_memory_is_saved_without_a_trace_in_the_environment_of_certificates(monkeypatch):
-    monkeypatch.setenv("FROZENLIST_NO_EXTENSIONS", "")  # to be as before afterwards
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    with saving_memory():
-        assert os.environ["SSL_CERT_FILE"] == os.devnull
-    assert "SSL_CERT_FILE" not in os.environ
-    monkeypatch.setenv("SSL_CERT_FILE", "ours")
-    with saving_memory(trusts_all=True):
-        assert os.environ["SSL_CERT_FILE"] == "ours"
-    with saving_memory():
-        pass
-    assert os.environ["SSL_CERT_FILE"] == "ours"
 
 
 def resident_pages() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from growd.store.exporting.source import ExportedPoint
+from growd.store.reading.source import ExportedPoint
 from growd_analysis.figures.account import RunAccount
 
 if TYPE_CHECKING:
