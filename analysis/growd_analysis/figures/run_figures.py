@@ -67,7 +67,7 @@ class RunPoints:
     @classmethod
     async def of(cls, history: History) -> RunPoints:
         """Those that a history reads. Raises `StoreError`."""
-        reader = history.reader_of(history.source())
+        reader = history.reader()
         return cls(reader, history.holds_s, await retired_until(reader))
 
 

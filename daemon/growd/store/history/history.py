@@ -155,12 +155,12 @@ class History:
         await load("growd.store.history.answers", "growd.store.history.remembered")
         try:
             async with asyncio.timeout(self._limit), self._ship():
-                return await self._answers.answer(query, self.reader_of(self.source()))
+                return await self._answers.answer(query, self.reader())
         except TimeoutError:
             raise HistoryTimeoutError(await self._why_late()) from None
 
-    def reader_of(self, source: PointSource) -> SourceReader:
-        """What reads the points of this source. Their module is loaded before."""
+    def reader(self) -> SourceReader:
+        """What reads the points. Its module is loaded before. Raises `StoreError` without a database."""
         if self._reader is not None:
             return self._reader
         from growd.store.reading.source import CONNECT_S, SILENCE_S, SourceReader  # noqa: PLC0415  loaded by now
@@ -170,7 +170,7 @@ class History:
             connector = aiohttp.TCPConnector(limit=_CONNECTIONS)
             jar = aiohttp.DummyCookieJar()
             self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=jar)
-        return SourceReader(self._session, source, batches=True)
+        return SourceReader(self._session, self.source(), batches=True)
 
     def _check(self, query: HistoryQuery) -> None:
         """Refuse unknown environments, and more than one request may ask for."""
