@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _ARENA_MAX: Final = -8  # M_ARENA_MAX of malloc.h
 _CERTIFICATES: Final = "SSL_CERT_FILE"  # of OpenSSL
+_FROZENLIST: Final = "FROZENLIST_NO_EXTENSIONS"
 
 
 @contextmanager
@@ -26,14 +27,14 @@ def saving_memory(*, trusts_all: bool = False) -> Iterator[None]:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # mallopt(3), of glibc
     if mallopt is not None:
         mallopt(_ARENA_MAX, 1)
-    os.environ["FROZENLIST_NO_EXTENSIONS"] = "1"
-    was = os.environ.get(_CERTIFICATES)
-    if not trusts_all:
-        os.environ[_CERTIFICATES] = os.devnull
+    asked = {_FROZENLIST: "1"} | ({} if trusts_all else {_CERTIFICATES: os.devnull})
+    before = {name: os.environ.get(name) for name in asked}
+    os.environ.update(asked)
     try:
         yield
     finally:
-        if was is None:
-            os.environ.pop(_CERTIFICATES, None)
-        else:
-            os.environ[_CERTIFICATES] = was
+        for name, was in before.items():
+            if was is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = was
