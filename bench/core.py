@@ -26,10 +26,10 @@ from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
 from growd.server.connections import ConnectionLimits
-from growd.store.exporting.source import PointSource
 from growd.store.history.history import History
 from growd.store.local import LocalStore
 from growd.store.memories import ParameterKeeper
+from growd.store.reading.source import PointSource
 from growd_analysis.points.part import add_exports
 
 

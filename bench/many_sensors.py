@@ -47,6 +47,7 @@ from growd.store.memories import ParameterKeeper
 from growd.store.outbox import Outbox
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
+from growd.wiring.actuators import Common
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics
 from growd.wiring.sensors import SensorDevice
@@ -131,10 +132,9 @@ class Daemon:
         self._names = [sensor.name for sensor in config.sensor]
         self._chambers = AllChambers(
             config,
-            bus,
-            hardware,
-            memory=_NoMemory(),
-            report=lambda sentence: print(sentence, file=sys.stderr),
+            Common(
+                bus, hardware, memory=_NoMemory(), report=lambda sentence: print(sentence, file=sys.stderr)
+            ),
         )
 
     @asynccontextmanager

@@ -33,6 +33,7 @@ from measuring import API, GROWD, HERE, PATIENCE_S, Options, Row, busy, held_por
 
 from growd.bus import Bus
 from growd.config import load
+from growd.wiring.actuators import Common
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics
 from growd_simulation.recipes.records import ShortMemory
@@ -322,7 +323,7 @@ async def _given(clock: SimulatedClock, count: int) -> list[float]:
     bus = Bus(clock)
     declare_topics(config, bus)
     machine = simulated_hardware(config, clock)
-    chambers = AllChambers(config, bus, machine, memory=ShortMemory(), report=print)
+    chambers = AllChambers(config, Common(bus, machine, memory=ShortMemory(), report=print))
     client = bus.node("client")
     async with chambers.running():
         await clock.sleep(1.0)  # until receivers listen

@@ -12,7 +12,6 @@ import click
 
 from growd.bus.errors import counted
 from growd.config import ConfigError
-from growd.config.copies import named_files, without_secrets
 from growd.config.profiles import PROFILES, profile_path
 from growd.host.data_folder import StartError
 from growd.runtime.event_loop import run_on_loop
@@ -24,6 +23,7 @@ from growd_cli.client import NOT_REACHED
 from growd_cli.options import client_options, data_option, first_line, refuse, replace_part_option
 from growd_cli.terminal import echo_text, progress
 from growd_machine.backup.archive import ATTACHMENTS, BackupError, Manifest, reading
+from growd_machine.backup.copies import named_files, without_secrets
 from growd_machine.backup.files import SECRETS, CopiedConfiguration
 from growd_machine.backup.making import DATABASES, ORDER, Backup
 from growd_machine.backup.sealing import opened

@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 from click.core import ParameterSource
 
-from growd.host.data_folder import as_owner, own_folder, running_in
+from growd.host.data_folder import own_folder, running_in
 from growd.store.bootstrap import Databases
 from growd.store.couch import Couch
 from growd.wiring.database import configured_database
@@ -21,6 +21,7 @@ from growd_cli.asking import status_of
 from growd_cli.setup_pi import INSTALLED
 from growd_machine.backup.archive import BackupError
 from growd_machine.backup.state import device_of
+from growd_machine.owner import as_owner
 
 if TYPE_CHECKING:
     import ssl

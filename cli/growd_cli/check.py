@@ -21,13 +21,13 @@ from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
 from growd.server.errors import CertificateError
 from growd.server.tls import read_pair
-from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
 from growd.wiring.files import read_credentials
 from growd.wiring.hardware import opened_hardware
 from growd.wiring.mqtt import mqtt_link, read_broker
 from growd_alerts.channels import read_address
 from growd_cli.asking import is_running
 from growd_cli.client import HINTS, address_of, ordered
+from growd_cli.config_checks import DEVICE_CHECKS, DOUBTS
 from growd_cli.database_check import findings_of, print_findings
 from growd_cli.hardware_check import DeviceAnswer, check_hardware, described
 from growd_cli.options import client_options, environment_option, faults_option, hardware_of, refuse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from growd.config.profiles import PROFILES, profile_text
-from growd.config.sample import reference, sample
+from growd_cli.config_sample import reference, sample
 from growd_cli.terminal import echo_text
 
 

@@ -11,12 +11,12 @@ from yarl import URL
 from growd.config import Config, ConfigError, load
 from growd.runtime.event_loop import run_on_loop
 from growd.store.bootstrap import Databases
-from growd.store.couchdb_checks import CouchdbFindings, couchdb_findings, wait_for_couchdb
 from growd.wiring.files import read_credentials, shipped_folder
 from growd_cli.options import config_option, refuse, set_option
 from growd_cli.terminal import echo_text
 from growd_machine.installation.couchdb import URL as INSTALLED_URL
 from growd_machine.installation.couchdb import couchdb_is_installed
+from growd_machine.installation.couchdb_checks import CouchdbFindings, couchdb_findings, wait_for_couchdb
 from growd_machine.installation.machine import Machine
 
 if TYPE_CHECKING:

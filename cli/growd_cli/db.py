@@ -18,7 +18,7 @@ from growd.runtime.event_loop import run_on_loop
 from growd.runtime.text import columns
 from growd.store.bootstrap import Databases
 from growd.store.errors import StoreError
-from growd.store.exporting.source import ExportBrokenError, PointSource
+from growd.store.reading.source import ExportBrokenError, PointSource
 from growd.wiring.files import read_credentials
 from growd_analysis.points.export import (
     ALL,

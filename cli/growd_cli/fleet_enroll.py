@@ -20,7 +20,6 @@ from growd import __version__
 from growd.bus.errors import counted
 from growd.config import Config, ConfigError, Replication, load
 from growd.config.base import NAME
-from growd.config.editing import with_texts
 from growd.runtime.event_loop import run_on_loop
 from growd.runtime.files import read_text, write_atomically
 from growd.runtime.text import printable
@@ -38,6 +37,7 @@ from growd_machine.backup.archive import BackupError
 from growd_machine.backup.state import device_of
 from growd_machine.installation.machine import CONFIGURATION, DATA, InstallError, Machine
 from growd_machine.installation.running import start_service
+from growd_machine.setup.editing import with_texts
 
 if TYPE_CHECKING:
     from growd.status.model import Status

@@ -18,7 +18,7 @@ from growd.config.profiles import PROFILES, profile_path
 from growd.host.machine import read_machine
 from growd.runtime.clock import RealClock
 from growd.runtime.text import printable
-from growd.wiring.config_checks import DEVICE_CHECKS
+from growd_cli.config_checks import DEVICE_CHECKS
 from growd_cli.options import json_option, plain_errors, refuse
 from growd_cli.output import print_result
 from growd_cli.setup_pi import configuration_at

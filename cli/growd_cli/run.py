@@ -102,13 +102,14 @@ def _run(
     outputs = load_outputs(config, settings + given)
     _make_safe(outputs, data)
     # Importing the rest takes time and may fail: by then the outputs are safe.
-    from growd.runtime.event_loop import allow_open_files, run_on_loop, saving_memory  # noqa: PLC0415
+    from growd.runtime.event_loop import allow_open_files, run_on_loop  # noqa: PLC0415
+    from growd_cli.memory import saving_memory  # noqa: PLC0415
 
     # the connections to other servers than the CouchDB name the certificates that they trust
     with saving_memory(trusts_all=outputs is None or outputs.couchdb.url.startswith("https:")):
         from growd.wiring.app import App  # noqa: PLC0415
-    from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS  # noqa: PLC0415
     from growd.wiring.hardware import loop_of  # noqa: PLC0415
+    from growd_cli.config_checks import DEVICE_CHECKS, DOUBTS  # noqa: PLC0415
 
     allow_open_files()
     umask = os.umask(0o077)  # the data may have passwords, such as in the log of a replication

@@ -12,7 +12,7 @@ from growd.bus.errors import counted
 from growd.runtime.event_loop import run_on_loop
 from growd.store.bootstrap import Databases
 from growd.store.errors import StoreError
-from growd.store.exporting.source import ExportBrokenError, PointSource
+from growd.store.reading.source import ExportBrokenError, PointSource
 from growd_analysis.points.export import reading
 from growd_analysis.runs.run_export import Counts, RunExport
 from growd_analysis.runs.run_zip import RunZip

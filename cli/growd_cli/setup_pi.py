@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from growd.config import ConfigError, load
-from growd.config.doubts import shared_pwm
-from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
+from growd_cli.config_checks import DEVICE_CHECKS, DOUBTS
+from growd_cli.config_doubts import shared_pwm
 from growd_cli.options import config_option, refuse, set_option
 from growd_cli.terminal import echo_text
 from growd_machine.raspberry_pi.boot_files import (

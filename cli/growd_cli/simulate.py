@@ -24,10 +24,10 @@ from growd.recipes.interpreter import check, interpret
 from growd.recipes.runner import PERIOD_S
 from growd.runtime.text import duration
 from growd.store.errors import StoreError
-from growd.wiring.config_checks import DEVICE_CHECKS
 from growd.wiring.files import shipped_folder
 from growd_camera.film import Film, FilmError
 from growd_cli import logs
+from growd_cli.config_checks import DEVICE_CHECKS
 from growd_cli.names import did_you_mean
 from growd_cli.options import (
     config_option,

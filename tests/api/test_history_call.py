@@ -7,7 +7,7 @@ import jsonschema_rs
 import pytest
 from yarl import URL
 
-from growd.store.exporting.source import PointSource
+from growd.store.reading.source import PointSource
 from support.daemon import open_connections, serving
 from support.history import stored_past
 from support.ports import held_port

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from yarl import URL
 
 from growd.store.errors import PartFileError
-from growd.store.exporting import pages
-from growd.store.exporting.source import PointSource
 from growd.store.points import PointMaker
+from growd.store.reading import pages
+from growd.store.reading.source import PointSource
 from growd_analysis.points import wide
 from growd_analysis.points.export import Export, ExportQuery, Progress, reading
 from growd_analysis.points.part_file import PartFile

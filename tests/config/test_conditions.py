@@ -7,8 +7,8 @@ from growd.config import Config, ConfigError, InterlockOptions, Light, Output, S
 from growd.config.alerts import AlertOptions
 from growd.config.conditions import Condition
 from growd.config.device_checks import device_inconsistencies
-from growd.config.doubts import DOUBTS
 from growd.variables import hysteresis_of_band
+from growd_cli.config_doubts import DOUBTS
 from support.refusals import check_config
 
 AIR = Sensor(name="air", kind="scd30")

@@ -1,7 +1,7 @@
 import pytest
 
 from growd.config import Config, ConfigError, Sensor, load
-from growd.wiring.config_checks import DEVICE_CHECKS
+from growd_cli.config_checks import DEVICE_CHECKS
 from growd_drivers.pins import MAXIMUM_SOFTWARE_PWM_HZ
 from support.refusals import check_config
 

@@ -8,7 +8,7 @@ from growd.config import Config, ConfigError, load
 from growd.config.lines import lines_of
 from growd.config.profiles import PROFILES, profile_path
 from growd.device_kinds import SENSOR_KINDS
-from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
+from growd_cli.config_checks import DEVICE_CHECKS, DOUBTS
 
 NOT_TOML = ("9" * 6000, "[" * 3000, "8080\nname = 1")
 

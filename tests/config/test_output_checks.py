@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from growd.config import ConfigError, Output, load
-from growd.config.doubts import DOUBTS
 from growd.config.outputs import REPEAT_S
+from growd_cli.config_doubts import DOUBTS
 
 AIR = '[[sensor]]\nname = "air"\nkind = "scd30"\n'
 HEATING = '[[output]]\nname = "heater"\ndrives = ["air_temperature"]\n'

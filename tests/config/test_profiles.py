@@ -6,7 +6,7 @@ import pytest
 from growd.config import chambers_of, load
 from growd.config.profiles import PROFILES, profile_path, profile_text
 from growd.wiring.actuators import rated_outputs
-from growd.wiring.config_checks import DEVICE_CHECKS
+from growd_cli.config_checks import DEVICE_CHECKS
 from growd_cli.hardware_check import check_hardware
 from growd_hwsim.parameters import ChamberParameters
 from growd_simulation.simulated_clock import SimulatedClock, moving

@@ -8,6 +8,7 @@ import pytest
 from growd.bus import Bus
 from growd.control.calls import STUCK_AFTER
 from growd.runtime.clock import RealClock
+from growd.wiring.actuators import Common
 from growd.wiring.chamber import DEVICE_TIMEOUT_S, AllChambers
 from growd.wiring.chambers_node import declare_topics
 from growd_hwsim.faults import Fault
@@ -96,7 +97,7 @@ async def test_a_hanging_thread_does_not_delay_the_end(monkeypatch):
     bus, complaints = Bus(RealClock()), []
     declare_topics(TWO_BUSES, bus)
     machine = simulated_hardware(TWO_BUSES, bus.clock)
-    chambers = AllChambers(TWO_BUSES, bus, machine, memory=ShortMemory(), report=complaints.append)
+    chambers = AllChambers(TWO_BUSES, Common(bus, machine, memory=ShortMemory(), report=complaints.append))
     async with chambers.running():
         machine.faults.inject(Fault("hang", "i2c-1"))
         await until(lambda: chambers.workers["i2c-1"].replaced >= 1)

@@ -6,12 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from growd_drivers.bh1750 import Bh1750
-from growd_drivers.errors import (
-    DeviceMissingError,
-    HardwareUnavailableError,
-    NotReadyError,
-    TransferError,
-)
+from growd_drivers.errors import DeviceMissingError, HardwareUnavailableError, NotReadyError, TransferError
 from growd_drivers.i2c import I2CBus
 from growd_drivers.pin_output import PinOutput
 from growd_drivers.scd30 import Scd30

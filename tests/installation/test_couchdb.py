@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from growd.config.profiles import PROFILES, profile_text
 from growd.store.bootstrap import bootstrap
 from growd.store.couch import Couch
-from growd.store.couchdb_checks import couchdb_findings, wait_for_couchdb
 from growd_cli.main import main
 from growd_machine.installation.couchdb import couchdb_is_installed, couchdb_removal_steps, couchdb_steps
+from growd_machine.installation.couchdb_checks import couchdb_findings, wait_for_couchdb
 from growd_machine.installation.machine import InstallError, Machine
 from growd_machine.installation.sources import source_at
 from growd_machine.installation.steps import digest_of

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from growd.store.database_node import IndexBuild
-from growd.store.exporting import pages
+from growd.store.reading import pages
 from growd_analysis.points import csv_export as export
 from support.couch_client import client_of, install_design, reduces
 from support.exporting import LIST, POINTS, MadeUpView, front_door, page_answer, random_points, row

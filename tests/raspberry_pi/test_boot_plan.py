@@ -3,8 +3,8 @@ import tomllib
 import pytest
 
 from growd.config import load
-from growd.config.doubts import DOUBTS
 from growd.config.profiles import profile_path
+from growd_cli.config_doubts import DOUBTS
 from growd_machine.raspberry_pi.model import MODELS, model_named
 from growd_machine.raspberry_pi.plan import CONSOLES, boot_plan
 

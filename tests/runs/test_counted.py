@@ -2,7 +2,7 @@
 
 import pytest
 
-from growd.store.exporting.source import ExportedPoint
+from growd.store.reading.source import ExportedPoint
 from growd_analysis.figures.account import RunAccount
 from growd_analysis.figures.counted import with_counted
 from growd_analysis.figures.figures import Rating

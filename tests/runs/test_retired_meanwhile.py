@@ -3,7 +3,7 @@
 import aiohttp
 import pytest
 
-from growd.store.exporting.source import SourceReader
+from growd.store.reading.source import SourceReader
 from growd_analysis.figures.run_figures import RunPoints, run_figures
 from growd_analysis.figures.run_points import PointsRetiredError, retired_until
 from support.history import ENVIRONMENT

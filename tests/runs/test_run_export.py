@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from growd.store.errors import PartFileError
-from growd.store.exporting.source import MissingError
+from growd.store.reading.source import MissingError
 from growd_analysis.points.csv_format import iso_time
 from growd_analysis.runs.run_zip import RunZip
 from support.history import ENVIRONMENT

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from growd.store.exporting.source import SourceReader
+from growd.store.reading.source import SourceReader
 from growd.store.rollups.document import Rollup, RollupSeries, rollup_id, span_of
 from growd_analysis.figures.figures import Rating
 from growd_analysis.figures.run_figures import RunPoints, run_figures

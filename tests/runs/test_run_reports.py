@@ -11,7 +11,7 @@ import pytest
 from msgspec import to_builtins
 
 from growd.bus.errors import InvalidValueError
-from growd.store.exporting.source import SourceReader
+from growd.store.reading.source import SourceReader
 from growd_analysis.figures.figures import Rating
 from growd_analysis.figures.run_figures import FigurePoints, RunPoints
 from growd_analysis.reports.elements import POLICY, STYLE

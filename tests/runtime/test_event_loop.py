@@ -1,10 +1,9 @@
 """What the program does to the process before and after its event loop starts."""
 
 import gc
-import os
 from pathlib import Path
 
-from growd.runtime.event_loop import return_free_memory, run_on_loop, saving_memory
+from growd.runtime.event_loop import return_free_memory, run_on_loop
 
 
 def test_objects_from_before_the_loop_are_not_garbage_collected():
@@ -26,20 +25,6 @@ def test_memory_that_is_free_below_memory_in_use_is_returned():
     return_free_memory()
     assert before - resident_pages() > 4_000
     assert len(last) == 8_000
-
-
-def test_memory_is_saved_without_a_trace_in_the_environment(monkeypatch):
-    monkeypatch.delenv("FROZENLIST_NO_EXTENSIONS", raising=False)
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    with saving_memory():
-        assert os.environ["SSL_CERT_FILE"] == os.devnull
-    assert {"SSL_CERT_FILE", "FROZENLIST_NO_EXTENSIONS"} & os.environ.keys() == set()
-    monkeypatch.setenv("SSL_CERT_FILE", "ours")
-    with saving_memory(trusts_all=True):
-        assert os.environ["SSL_CERT_FILE"] == "ours"
-    with saving_memory():
-        pass
-    assert os.environ["SSL_CERT_FILE"] == "ours"
 
 
 def resident_pages():

@@ -6,9 +6,9 @@ from contextlib import nullcontext
 import msgspec
 import pytest
 
-from growd.store.exporting.source import Series, Span, exported_point
 from growd.store.history.history import History, HistoryQuery
 from growd.store.points import PointMaker
+from growd.store.reading.source import Series, Span, exported_point
 from growd_analysis.points.csv_format import CsvFormat
 from growd_analysis.points.export import COLUMNS, Export, ExportQuery
 from growd_analysis.points.part_file import StreamFile

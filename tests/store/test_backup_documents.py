@@ -11,6 +11,7 @@ from growd.store.couch import Couch
 from growd.store.errors import CouchAnswerTooLargeError
 from growd_machine.backup import making as reading
 from growd_machine.backup.making import DocumentReader
+from growd_machine.backup.revisions import write_revisions
 
 PHOTO = b"\x89PNG\r\n" + bytes(range(256)) * 40
 
@@ -57,7 +58,7 @@ async def test_histories_and_conflicts_come_whole(database_server):
     loser = leaf("a", hexes("d", "a"), value=2)
     async with database(database_server) as (couch, name):
         await couch.bulk_docs(name, [{"_id": "b", "value": 0.1}])
-        await couch.write_revisions(name, [winner, loser])
+        await write_revisions(couch, name, [winner, loser])
         documents, _ = await read(DocumentReader(couch, name).documents())
     assert [document for document in documents if document["_id"] == "a"] == [winner, loser]
     assert [document["value"] for document in documents if document["_id"] == "b"] == [0.1]
@@ -68,12 +69,12 @@ async def test_changes_have_what_was_written_and_deleted_since(database_server, 
     async with database(database_server) as (couch, name):
         reader = DocumentReader(couch, name)
         old, gone = leaf("old", hexes("a")), leaf("gone", hexes("a"))
-        await couch.write_revisions(name, [old, gone, leaf("still", hexes("a"))])
+        await write_revisions(couch, name, [old, gone, leaf("still", hexes("a"))])
         since = await reader.sequence()
         deleted = leaf("gone", hexes("b", "a"), _deleted=True)
         rival = leaf("old", hexes("e"))
         new = [leaf(f"new{n}", hexes("a")) for n in range(5)]
-        await couch.write_revisions(name, [deleted, rival, *new])
+        await write_revisions(couch, name, [deleted, rival, *new])
         documents, place = await read(reader.changes(since))
         nothing, _ = await read(reader.changes(place))
 
@@ -100,7 +101,7 @@ async def test_an_attachment_is_read_as_it_was_written(database_server):
 async def test_large_documents_come_in_small_answers(database_server):
     async with database(database_server, max_answer=40_000) as (couch, name):
         for n in range(8):
-            await couch.write_revisions(name, [leaf(f"d{n}", hexes("b", "a"), text=str(n) * 12_000)])
+            await write_revisions(couch, name, [leaf(f"d{n}", hexes("b", "a"), text=str(n) * 12_000)])
         documents, _ = await read(DocumentReader(couch, name).documents())
         changed, _ = await read(DocumentReader(couch, name).changes("0"))
         await couch.bulk_docs(name, [{"_id": "large", "text": "x" * 50_000}])

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from growd.store.exporting.source import Changes, ExportBrokenError
 from growd.store.history.buckets import as_number
 from growd.store.history.cache import BucketCache, SeriesKey
 from growd.store.history.grid import LEVELS, WIDTHS, Grid
-from growd.store.history.reading import RememberedBuckets
+from growd.store.history.remembered import RememberedBuckets
 from growd.store.points import PointMaker
+from growd.store.reading.source import Changes, ExportBrokenError
 from support.waiting import until
 
 SERIES = SeriesKey("points", "environment_1", "measured", "air_temperature")

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.store.exporting.source import SourceReader
 from growd.store.history.cache import BucketCache, SeriesKey
 from growd.store.history.coverage import Coverage
 from growd.store.history.grid import Grid
 from growd.store.history.history import History
+from growd.store.reading.source import SourceReader
 from growd.store.rollups.document import WIDTHS, RollupSeries
 from growd.store.rollups.state import EVERY_SERIES
 from support.history import stored_past

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from growd.store.errors import PageError
-from growd.store.exporting import pages
-from growd.store.exporting.pages import RowPosition, ViewPages, ViewRange, slices
+from growd.store.reading import pages
+from growd.store.reading.pages import RowPosition, ViewPages, ViewRange, slices
 
 
 def row(key, docid, **fields):

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from growd.store.errors import StoreError
-from growd.store.exporting.queries import MOST_AT_ONCE, QueryAnswers, QueryBatch
+from growd.store.reading.queries import MOST_AT_ONCE, QueryAnswers, QueryBatch
 
 
 class Server:

@@ -70,7 +70,7 @@ class Cloud:
 
     async def databases(self):
         """The names of the databases that this test made."""
-        found = await self.couch._request("GET", "/_all_dbs")
+        found = await self.couch.request("GET", "/_all_dbs")
         return [each for each in found if each.startswith(self.names.prefix)]
 
     async def stored(self, database):

@@ -12,10 +12,10 @@ from yarl import URL
 from growd.bus.errors import UnknownNameError
 from growd.runtime.pauses import Pace
 from growd.store.bootstrap import Databases, bootstrap
-from growd.store.exporting.source import PointSource
 from growd.store.history.cache import BucketCache
 from growd.store.history.history import History, HistoryQuery
 from growd.store.points import PointMaker
+from growd.store.reading.source import PointSource
 from growd.store.rollups.feed import RollupFeed
 from growd.store.rollups.rolled import is_retired_once_sealed
 from support.couch_client import FILES

@@ -2,7 +2,7 @@
 
 from growd.config import ConfigError
 from growd.config.device_checks import device_conflicts, device_inconsistencies
-from growd.wiring.config_checks import DEVICE_CHECKS
+from growd_cli.config_checks import DEVICE_CHECKS
 
 
 def check_config(config):

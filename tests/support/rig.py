@@ -12,6 +12,7 @@ from growd.device_kinds import SENSOR_KINDS
 from growd.parts import Experiments
 from growd.runtime.liveness import Liveness
 from growd.runtime.supervisor import Supervisor
+from growd.wiring.actuators import Common
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics
 from growd_commissioning.part import experiments_of
@@ -69,13 +70,15 @@ class Rig:
         self.hold = None if data is None else OutputHold(self.bus, data, config.chambers())
         self.chambers = AllChambers(
             config,
-            self.bus,
-            self.machine,
-            memory=self.memory,
-            report=self.complaints.append,
-            records=records,
-            hold=self.hold,
-            experiments=commissioning(),
+            Common(
+                self.bus,
+                self.machine,
+                memory=self.memory,
+                report=self.complaints.append,
+                records=records,
+                hold=self.hold,
+                experiments=commissioning(),
+            ),
         )
 
     def last(self, topic):

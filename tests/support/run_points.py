@@ -2,7 +2,7 @@
 
 from zoneinfo import ZoneInfo
 
-from growd.store.exporting.source import ExportedPoint
+from growd.store.reading.source import ExportedPoint
 from growd_analysis.figures.account import RunAccount
 
 UTC = ZoneInfo("UTC")

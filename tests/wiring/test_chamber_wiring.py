@@ -8,6 +8,7 @@ from growd.bus.messages import Quality
 from growd.config import Config, ConfigError, Light, Output, Sensor, StorageRuleOptions, Store
 from growd.runtime.clock import RealClock
 from growd.status.status_node import StatusNode
+from growd.wiring.actuators import Common
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics
 from growd_hwsim.faults import Fault
@@ -32,7 +33,8 @@ class Bench:
         declare_topics(config, self.bus)
         self.complaints = []
         self.chambers = AllChambers(
-            config, self.bus, simulated(SleepingTime()), memory=ShortMemory(), report=self.complaints.append
+            config,
+            Common(self.bus, simulated(SleepingTime()), memory=ShortMemory(), report=self.complaints.append),
         )
         self.control = self.chambers.by_environment[config.environment.id]
 
@@ -217,7 +219,9 @@ async def test_outputs_that_do_not_answer_are_named_at_the_end():
     bus, complaints = Bus(RealClock()), []
     declare_topics(config, bus)
     machine = simulated_hardware(config, bus.clock)
-    async with AllChambers(config, bus, machine, memory=ShortMemory(), report=complaints.append).running():
+    async with AllChambers(
+        config, Common(bus, machine, memory=ShortMemory(), report=complaints.append)
+    ).running():
         states = [bus.topics.get(f"environment_1/switches/{relay.name}") for relay in relays]
         await until(lambda: all(state.last for state in states))
         for relay in relays:

@@ -13,6 +13,7 @@ from growd.config.loops import LoopOptions
 from growd.config.outputs import Output
 from growd.control.loop_inputs import FreshAir
 from growd.status.status_node import StatusNode
+from growd.wiring.actuators import Common
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics
 from growd.wiring.loops import loop_settings, output_controller
@@ -32,11 +33,9 @@ async def control_of(config):
     declare_topics(config, bus)
     chambers = AllChambers(
         config,
-        bus,
-        simulated(SleepingTime()),
-        memory=ShortMemory(),
-        report=print,
-        experiments=commissioning(),
+        Common(
+            bus, simulated(SleepingTime()), memory=ShortMemory(), report=print, experiments=commissioning()
+        ),
     )
     parts = [part.node.name for part in chambers.by_environment["environment_1"].components()]
     await chambers.workers.close(1.0)

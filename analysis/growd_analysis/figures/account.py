@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import tzinfo
 
-    from growd.store.exporting.source import ExportedPoint
+    from growd.store.reading.source import ExportedPoint
 
 MOST_BY_HAND: Final = 1_000
 MOST_GAPS: Final = 1_000

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from growd.bus.errors import InvalidValueError
-from growd.store.exporting.pages import MOST_ROWS, slices
-from growd.store.exporting.source import ExportedPoint, Span, exported_point
+from growd.store.reading.pages import MOST_ROWS, slices
+from growd.store.reading.source import ExportedPoint, Span, exported_point
 from growd.store.rollups.document import RETIRED, RollupSeries, span_of
 from growd_analysis.figures.account import Bucket, RunAccount
 from growd_analysis.figures.counted import with_counted
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from growd.store.couch import Document
-    from growd.store.exporting.source import Series, SourceReader
     from growd.store.history.history import History
+    from growd.store.reading.source import Series, SourceReader
     from growd.store.rollups.document import Rollup
     from growd_analysis.figures.figures import Rating
 
@@ -67,7 +67,7 @@ class RunPoints:
     @classmethod
     async def of(cls, history: History) -> RunPoints:
         """Those that a history reads. Raises `StoreError`."""
-        reader = history.reader_of(history.source())
+        reader = history.reader()
         return cls(reader, history.holds_s, await retired_until(reader))
 
 
@@ -241,9 +241,7 @@ async def _rolled_up(
         until = at + _SPAN_S
         found: list[_Timed] = []
         for name in names:
-            for document in await points.reader.rollups(
-                points.reader.source.rollups, name, WIDTH_S, at, min(until, end)
-            ):
+            for document in await points.reader.rollups(name, WIDTH_S, at, min(until, end)):
                 for bucket in _buckets(document):
                     if bucket.start < end:
                         edges = (_Timed(bucket.start, 1, bucket), _Timed(bucket.end, 0, bucket))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from growd.store.errors import StoreError
-from growd.store.exporting.source import Series
-from growd.store.history.known_series import database_of
+from growd.store.reading.source import Series
 from growd.store.rollups.document import RETIRED
 
 if TYPE_CHECKING:
-    from growd.store.exporting.source import ExportedPoint, SourceReader
+    from growd.store.reading.source import ExportedPoint, SourceReader
 
 WIDTH_S: Final = 300
 """The width of the rollups that stand for retired points."""
@@ -39,7 +38,7 @@ async def series_of(reader: SourceReader, environment: str) -> list[Series]:
     """All series of an environment, without their newest points, also those with rollups only."""
     found: list[Series] = []
     for category in _CATEGORIES:
-        database = database_of(reader.source, category)
+        database = reader.source.database_of(category)
         names = {*await reader.variables(database, environment, category)}
         if reader.source.rollups and category in RETIRED:
             names |= {*await reader.rolled_up(environment, category)}

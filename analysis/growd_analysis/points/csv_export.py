@@ -18,7 +18,7 @@ from growd.proxy.gateway import AnswerTooLargeError, GatewayError, break_off
 from growd.server.client_request import add_cors
 from growd.server.errors import ApiError
 from growd.store.errors import PageError, PageTooLargeError
-from growd.store.exporting.pages import LARGEST_PAGE
+from growd.store.reading.pages import LARGEST_PAGE
 from growd_analysis.points.csv_list import parse_csv_list
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from growd.store.errors import PageError
-from growd.store.exporting.pages import ViewPages, ViewRange, slices
+from growd.store.reading.pages import ViewPages, ViewRange, slices
 from growd_analysis.points.csv_format import USUAL_COLUMNS, CsvFormat
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
-    from growd.store.exporting.pages import FetchPage
+    from growd.store.reading.pages import FetchPage
     from growd_analysis.points.csv_format import Row
 
 _REDUCED: Final = "by_variable"  # the view that has a reduce

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 import aiohttp
 
 from growd.runtime.text import most_like
-from growd.store.exporting.pages import RowPosition, slices
-from growd.store.exporting.source import (
+from growd.store.history.known_series import MARKS
+from growd.store.reading.pages import RowPosition, slices
+from growd.store.reading.source import (
     CONNECT_S,
     SILENCE_S,
     ExportRefusedError,
@@ -22,7 +23,6 @@ from growd.store.exporting.source import (
     Span,
     exported_point,
 )
-from growd.store.history.known_series import MARKS
 from growd.variables import VARIABLES
 from growd_analysis.points.csv_format import CsvFormat
 from growd_analysis.points.wide import WideExport
@@ -140,7 +140,7 @@ class Export:
                     *_, time = json.loads(position.key)
                     begin = time if begin is None else begin
                     part = (number + _share(begin, time, span.newest)) / len(spans)
-                    place = (span.name, position.key, position.id)
+                    place = (_name_of(span), position.key, position.id)
                     yield Batch(self._chosen(rows), place, part)
             after = None
 
@@ -249,7 +249,7 @@ def _resumed(spans: list[Span], place: Place | None) -> tuple[int, RowPosition |
         return 0, None
     name, key, docid = place
     for number, span in enumerate(spans):
-        if span.name == name:
+        if _name_of(span) == name:
             return number, RowPosition(key, docid)
     raise ExportRefusedError(f"the database no longer has the points of {name}: --replace starts over")
 
@@ -257,3 +257,8 @@ def _resumed(spans: list[Span], place: Place | None) -> tuple[int, RowPosition |
 def _share(begin: float, time: float, end: float) -> float:
     """How far `time` is on the way from `begin` to `end`, from 0 to 1."""
     return min(max((time - begin) / (end - begin), 0.0), 1.0) if end > begin else 1.0
+
+
+def _name_of(span: Span) -> str:
+    """What the mark of a part file calls a span."""
+    return json.dumps([span.database, *span.prefix])

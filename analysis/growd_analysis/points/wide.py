@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.store.exporting.source import ExportRefusedError, Span, exported_point
+from growd.store.reading.source import ExportRefusedError, Span, exported_point
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 
-    from growd.store.exporting.source import ExportedPoint, Series, SourceReader
+    from growd.store.reading.source import ExportedPoint, Series, SourceReader
 
     Key = tuple[str, str, str]  # environment, category, variable
     WideRow = dict[str, Any]

@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
 import msgspec
 
-from growd.store.exporting.source import MissingError, Span, exported_point
 from growd.store.history.known_series import MARKS
+from growd.store.reading.source import MissingError, Span, exported_point
 from growd.store.rollups.document import RETIRED, RollupSeries
 from growd.store.run_documents import short_id
 from growd_analysis.figures.run_points import WIDTH_S, check_unmoved, is_rolled_up, retired_until, series_of
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
     from pathlib import Path
 
-    from growd.store.exporting.source import ExportedPoint, Series, SourceReader
+    from growd.store.reading.source import ExportedPoint, Series, SourceReader
     from growd.store.rollups.document import Rollup
     from growd_analysis.runs.run_zip import RunZip
     from growd_analysis.runs.tables import Table
@@ -157,7 +157,7 @@ class RunExport:
                 at = self._start // WIDTH_S * WIDTH_S
                 while at < until:
                     after = min(at + _SPAN_S, until)
-                    documents = await self.reader.rollups(self.reader.source.rollups, one, WIDTH_S, at, after)
+                    documents = await self.reader.rollups(one, WIDTH_S, at, after)
                     rows = [
                         row
                         for document in documents

@@ -1,10 +1,11 @@
-"""The line of each key in a TOML file, which `tomllib` does not report."""
+"""What `tomllib` does not do: the line of each key in a TOML file, and values as text."""
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from growd.config.findings import OptionPath
@@ -22,6 +23,15 @@ _TOKEN: Final = re.compile(
 def lines_of(text: str) -> dict[OptionPath, int]:
     """The line of each table, key and list entry. `text` has to be valid TOML."""
     return _LineReader(text).read()
+
+
+def toml(value: Any) -> str:
+    """A value in TOML: text, number, boolean, list or inline table."""
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name} = {toml(each)}' for name, each in value.items())}}}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 class _LineReader:

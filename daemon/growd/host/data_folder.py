@@ -6,11 +6,9 @@ import errno
 import fcntl
 import os
 import stat
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -68,28 +66,6 @@ def unusable(folder: Path, error: OSError) -> StartError:
     if isinstance(error, FileExistsError):
         return StartError(f"the data folder {folder} is not a folder; choose another one with --data")
     return StartError(f"the data folder {folder} can't be written to: {error.strerror or error}")
-
-
-@contextmanager
-def as_owner(folder: Path) -> Iterator[None]:
-    """Let this process be the owner of `folder` for the body.
-
-    growd owns its data folder, and could have put a link to another file into it.
-    """
-    owner = folder.stat()
-    if os.geteuid() or not owner.st_uid:
-        yield
-        return
-    groups = os.getgroups()
-    os.setgroups([])
-    os.setegid(owner.st_gid)
-    os.seteuid(owner.st_uid)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-        os.setegid(0)
-        os.setgroups(groups)
 
 
 def running_in(folder: Path) -> str | None:

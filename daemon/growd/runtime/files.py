@@ -43,18 +43,6 @@ def write_atomically(path: Path, content: bytes, mode: int | None = None) -> Non
     sync_folder(path.parent)
 
 
-def link_atomically(path: Path, target: Path | str) -> None:
-    """Let the link `path` point to `target`; the change is on disk when this returns.
-
-    Blocking. Raises OSError.
-    """
-    new = path.with_name(f"{path.name}.part")
-    new.unlink(missing_ok=True)
-    new.symlink_to(target)
-    new.replace(path)
-    sync_folder(path.parent)
-
-
 def sync_folder(folder: Path) -> None:
     """Put the names in a folder on the disk; syncing a file does not ensure its name (fsync(2)).
 

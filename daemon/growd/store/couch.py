@@ -11,7 +11,7 @@ import aiohttp
 from yarl import URL
 
 from growd.store.attachments import Attachment, Content, related
-from growd.store.couch_answers import checked, error_members, unavailable_as
+from growd.store.couch_answers import checked, unavailable_as
 from growd.store.encoding import to_json
 from growd.store.errors import CouchAnswerTooLargeError, CouchRefusedError, CouchUnavailableError
 
@@ -59,7 +59,7 @@ class Couch:
 
     async def server(self) -> Document:
         """GET /: vendor and version (docs.couchdb.org/en/3.5.x/api/server/common.html)."""
-        return _object(await self._request("GET", "/"))
+        return as_object(await self.request("GET", "/"))
 
     async def exists(self, database: str) -> bool:
         """GET /{db}: whether this database exists."""
@@ -67,12 +67,12 @@ class Couch:
 
     async def info(self, database: str) -> Document | None:
         """GET /{db}: its size and shards, None if there is no such database."""
-        return await self._found(_path(database))
+        return await self._found(path_of(database))
 
     async def create(self, database: str, **query: Any) -> bool:
         """PUT /{db}: True if it was made, False if it existed. `query` are `partitioned` and `q` (shards)."""
         try:
-            await self._request("PUT", _path(database), query=query)
+            await self.request("PUT", path_of(database), query=query)
         except CouchRefusedError as error:
             if error.status == _EXISTS:
                 return False
@@ -81,15 +81,15 @@ class Couch:
 
     async def delete(self, database: str) -> None:
         """DELETE /{db}."""
-        await self._request("DELETE", _path(database))
+        await self.request("DELETE", path_of(database))
 
     async def get(self, database: str, document_id: str, **query: Any) -> Document | None:
         """GET /{db}/{docid}: the document, or None if there is none."""
-        return await self._found(_path(database, document_id), query)
+        return await self._found(path_of(database, document_id), query)
 
     async def put(self, database: str, document: Document) -> str | None:
         """PUT /{db}/{docid}: the new revision, or None for a conflict (409)."""
-        return await _revision(self._request("PUT", _path(database, document["_id"]), body=document))
+        return await _revision(self.request("PUT", path_of(database, document["_id"]), body=document))
 
     async def put_whole(
         self, database: str, document: Document, attachments: Sequence[Attachment]
@@ -103,22 +103,22 @@ class Couch:
         }
         contents = [(each.size, each.pieces()) for each in attachments]
         content = related({**document, "_attachments": follow}, contents)
-        return await _revision(self._put_content(_path(database, document["_id"]), content, {}))
+        return await _revision(self.put_content(path_of(database, document["_id"]), content, {}))
 
     async def put_attachment(
         self, database: str, document_id: str, revision: str, attachment: Attachment
     ) -> str | None:
         """PUT /{db}/{docid}/{attname}: the new revision, or None for a conflict (409)."""
         content = Content(attachment.media, attachment.size, attachment.pieces())
-        path = _path(database, document_id, attachment.name)
-        return await _revision(self._put_content(path, content, {"rev": revision}))
+        path = path_of(database, document_id, attachment.name)
+        return await _revision(self.put_content(path, content, {"rev": revision}))
 
     async def bulk_docs(self, database: str, documents: Sequence[Document]) -> dict[str, Document]:
         """POST /{db}/_bulk_docs: the outcome of each document, by `_id`, since servers differ in the order.
 
         An outcome has `ok` and `rev`, or `error` and `reason`. An answer that lacks an outcome is an error.
         """
-        answer = await self._request("POST", _path(database, "_bulk_docs"), body={"docs": list(documents)})
+        answer = await self.request("POST", path_of(database, "_bulk_docs"), body={"docs": list(documents)})
         rows = answer if isinstance(answer, list) else []
         outcomes = {row["id"]: row for row in rows if isinstance(row, dict) and "id" in row}
         missing = [document["_id"] for document in documents if document["_id"] not in outcomes]
@@ -126,63 +126,39 @@ class Couch:
             raise CouchUnavailableError(f"the database's answer has no outcome for {len(missing)} documents")
         return outcomes
 
-    async def write_revisions(self, database: str, documents: Sequence[Document]) -> None:
-        """POST /{db}/_bulk_docs with `new_edits` off: these revisions beside those that exist, as replicated.
-
-        Raises `CouchRefusedError` if the database refuses one.
-        """
-        path = _path(database, "_bulk_docs")
-        body = {"docs": list(documents), "new_edits": False}
-        answer = await self._request("POST", path, body=body)
-        for row in answer if isinstance(answer, list) else []:
-            if isinstance(row, dict) and "error" in row:
-                error, reason = error_members(row)
-                sentence = f"the database refused {row.get('id')}: {error}: {reason}"
-                raise CouchRefusedError(sentence, 403, error, reason)
-
     async def view(self, database: str, design: str, view: str, **query: Any) -> list[Document]:
         """GET /{db}/_design/{ddoc}/_view/{view}: its rows. Query values are sent as JSON."""
-        path = _path(database, f"_design/{design}", "_view", view)
-        return _rows(await self._request("GET", path, query=query))
+        path = path_of(database, f"_design/{design}", "_view", view)
+        return _rows(await self.request("GET", path, query=query))
 
     async def all_docs(self, database: str, **query: Any) -> list[Document]:
         """GET /{db}/_all_docs: its rows. Query values are sent as JSON."""
-        return _rows(await self._request("GET", _path(database, "_all_docs"), query=query))
-
-    async def bulk_get(self, database: str, revisions: Sequence[tuple[str, str]]) -> list[Document]:
-        """POST /{db}/_bulk_get: these revisions (id, rev) with their histories, without unknown ones."""
-        wanted = [{"id": document_id, "rev": revision} for document_id, revision in revisions]
-        path = _path(database, "_bulk_get")
-        answer = _object(await self._request("POST", path, query={"revs": "true"}, body={"docs": wanted}))
-        results = answer.get("results")
-        if not isinstance(results, list):
-            raise CouchUnavailableError("the database's answer has no results")
-        return [found["ok"] for result in results for found in result["docs"] if "ok" in found]
+        return _rows(await self.request("GET", path_of(database, "_all_docs"), query=query))
 
     async def documents(self, database: str, ids: Sequence[str]) -> dict[str, Document]:
         """POST /{db}/_all_docs: those of these documents that there are, by `_id`."""
-        path, query = _path(database, "_all_docs"), {"include_docs": True}
-        rows = _rows(await self._request("POST", path, query=query, body={"keys": list(ids)}))
+        path, query = path_of(database, "_all_docs"), {"include_docs": True}
+        rows = _rows(await self.request("POST", path, query=query, body={"keys": list(ids)}))
         found = (row.get("doc") for row in rows)
         return {document["_id"]: document for document in found if document and "_deleted" not in document}
 
     async def rows_of(self, database: str, ids: Sequence[str]) -> list[Document]:
         """POST /{db}/_all_docs: the rows of these documents, also of deleted and missing ones."""
-        return _rows(await self._request("POST", _path(database, "_all_docs"), body={"keys": list(ids)}))
+        return _rows(await self.request("POST", path_of(database, "_all_docs"), body={"keys": list(ids)}))
 
     async def purge(self, database: str, revisions: Mapping[str, Sequence[str]]) -> None:
         """POST /{db}/_purge: remove these leaf revisions for good; 100 documents at most."""
-        await self._request("POST", _path(database, "_purge"), body=revisions)
+        await self.request("POST", path_of(database, "_purge"), body=revisions)
 
     async def check_room(self, database: str) -> None:
         """Write what is there already: `DiskFullError`, which no answer about documents says."""
-        path = _path(database, "_revs_limit")
+        path = path_of(database, "_revs_limit")
         with contextlib.suppress(CouchRefusedError):  # administrators only
-            await self._request("PUT", path, body=await self._request("GET", path))
+            await self.request("PUT", path, body=await self.request("GET", path))
 
     async def compact(self, database: str, design: str = "") -> None:
         """POST /{db}/_compact or /{db}/_compact/{ddoc}: start a compaction, of the indexes of a design."""
-        await self._request("POST", _path(database, "_compact", *([design] if design else [])), body={})
+        await self.request("POST", path_of(database, "_compact", *([design] if design else [])), body={})
 
     async def changes(
         self,
@@ -204,17 +180,17 @@ class Couch:
             query["style"] = "all_docs"
         if include_docs:
             query["include_docs"] = True
-        path = _path(database, "_changes")
+        path = path_of(database, "_changes")
         if selector is None:
-            return _object(await self._request("GET", path, query=query))
+            return as_object(await self.request("GET", path, query=query))
         query["filter"] = "_selector"
-        return _object(await self._request("POST", path, query=query, body={"selector": selector}))
+        return as_object(await self.request("POST", path, query=query, body={"selector": selector}))
 
     async def attachment(
         self, database: str, document_id: str, revision: str, name: str
     ) -> AsyncGenerator[bytes]:
         """GET /{db}/{docid}/{attachment}: its content, in pieces."""
-        path = _path(database, document_id, name)
+        path = path_of(database, document_id, name)
         url, headers = self._target(path, {"rev": revision})
         timeout = aiohttp.ClientTimeout(total=None, connect=10.0, sock_read=self._timeout.total)
         with unavailable_as(f"GET {path}", self._timeout.total):
@@ -226,59 +202,42 @@ class Couch:
                 async for chunk in response.content.iter_chunked(_CHUNK):
                     yield chunk
 
-    async def put_with_attachments(
-        self, database: str, document: Document, contents: Sequence[tuple[int, AsyncIterable[bytes]]]
-    ) -> None:
-        """PUT /{db}/{docid} with `new_edits` off: a revision with its attachments, as replicated.
-
-        `contents` has the size and the content of each of its `_attachments`, in their order.
-        """
-        path = _path(database, document["_id"])
-        await self._put_content(path, related(document, contents), {"new_edits": False})
-
-    async def unknown_revisions(
-        self, database: str, revisions: Mapping[str, Sequence[str]]
-    ) -> dict[str, list[str]]:
-        """POST /{db}/_revs_diff: those of these revisions, by `_id`, that the database never had."""
-        answer = _object(await self._request("POST", _path(database, "_revs_diff"), body=dict(revisions)))
-        return {document_id: list(found["missing"]) for document_id, found in answer.items()}
-
     async def security(self, database: str) -> Document:
         """GET /{db}/_security: who may read and write it."""
-        return _object(await self._request("GET", _path(database, "_security")))
+        return as_object(await self.request("GET", path_of(database, "_security")))
 
     async def put_security(self, database: str, security: Document) -> None:
         """PUT /{db}/_security."""
-        await self._request("PUT", _path(database, "_security"), body=security)
+        await self.request("PUT", path_of(database, "_security"), body=security)
 
     async def changed(self, database: str, since: Any, ids: Sequence[str]) -> list[Document]:
         """Those of these documents that changed after `since`."""
         query = {"since": since if isinstance(since, str) else json.dumps(since), "filter": "_doc_ids"}
-        path = _path(database, "_changes")
-        answer = _object(await self._request("POST", path, query=query, body={"doc_ids": list(ids)}))
+        path = path_of(database, "_changes")
+        answer = as_object(await self.request("POST", path, query=query, body={"doc_ids": list(ids)}))
         return list(answer["results"])
 
     async def scheduled(self, document_id: str) -> Document | None:
         """GET /_scheduler/docs/_replicator/{docid}: its state; None if it is unknown yet."""
-        return await self._found(_path("_scheduler", "docs", "_replicator", document_id))
+        return await self._found(path_of("_scheduler", "docs", "_replicator", document_id))
 
     async def active_tasks(self) -> list[Document]:
         """GET /_active_tasks: what the server does in the background."""
-        answer = await self._request("GET", "/_active_tasks")
+        answer = await self.request("GET", "/_active_tasks")
         return [task for task in answer if isinstance(task, dict)] if isinstance(answer, list) else []
 
     async def index_info(self, database: str, design: str) -> Document:
         """GET /{db}/_design/{ddoc}/_info: the state of the index of a design document."""
-        return _object(await self._request("GET", _path(database, f"_design/{design}", "_info")))
+        return as_object(await self.request("GET", path_of(database, f"_design/{design}", "_info")))
 
     async def settings(self) -> dict[str, dict[str, str]]:
         """All settings of the server's node, by section."""
-        return _object(await self._request("GET", _path(*_SETTINGS)))
+        return as_object(await self.request("GET", path_of(*_SETTINGS)))
 
     async def setting(self, section: str, key: str) -> str | None:
         """A setting of the server's node; None if it is not set."""
         try:
-            return str(await self._request("GET", _path(*_SETTINGS, section, key)))
+            return str(await self.request("GET", path_of(*_SETTINGS, section, key)))
         except CouchRefusedError as error:
             if error.status == _NOT_FOUND:
                 return None
@@ -286,7 +245,7 @@ class Couch:
 
     async def change_setting(self, section: str, key: str, value: str) -> None:
         """Change a setting at once, and for the next start of the server."""
-        await self._request("PUT", _path(*_SETTINGS, section, key), body=value)
+        await self.request("PUT", path_of(*_SETTINGS, section, key), body=value)
 
     async def send(
         self,
@@ -297,26 +256,27 @@ class Couch:
         query: Mapping[str, Any] | None = None,
     ) -> tuple[int, bytes]:
         """The status and the body of any answer, for a caller that distinguishes statuses; `body` is JSON."""
-        return await self._send(method, _path(*segments), query or {}, body)
+        return await self._send(method, path_of(*segments), query or {}, body)
 
     async def send_stream(
         self, segments: Sequence[str], headers: Mapping[str, str], body: AsyncIterable[bytes]
     ) -> tuple[int, bytes]:
         """PUT a body as it comes, with `new_edits` off: the status and the body of the answer."""
-        return await self._put_stream(_path(*segments), {"new_edits": False}, headers, body)
+        return await self._put_stream(path_of(*segments), {"new_edits": False}, headers, body)
 
     async def _found(self, path: str, query: Mapping[str, Any] | None = None) -> Document | None:
         """GET an object; None if there is none (404)."""
         try:
-            return _object(await self._request("GET", path, query=query))
+            return as_object(await self.request("GET", path, query=query))
         except CouchRefusedError as error:
             if error.status == _NOT_FOUND:
                 return None
             raise
 
-    async def _request(
+    async def request(
         self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None
     ) -> Any:
+        """The answer to a request; both are JSON."""
         data = None
         if body is not None:
             data = to_json(body).encode()
@@ -341,7 +301,8 @@ class Couch:
         self._heard(True)
         return answer
 
-    async def _put_content(self, path: str, content: Content, query: Mapping[str, Any]) -> Any:
+    async def put_content(self, path: str, content: Content, query: Mapping[str, Any]) -> Any:
+        """PUT a body as it is read; the answer is JSON."""
         headers = {"Content-Type": content.media, "Content-Length": str(content.size)}
         status, answer = await self._put_stream(path, query, headers, content.pieces)
         return checked(f"PUT {path}", status, answer)
@@ -389,14 +350,14 @@ class Couch:
 async def _revision(request: Awaitable[Any]) -> str | None:
     """The new revision, or None for a conflict (409)."""
     try:
-        return str(_object(await request).get("rev", ""))
+        return str(as_object(await request).get("rev", ""))
     except CouchRefusedError as error:
         if error.status == _CONFLICT:
             return None
         raise
 
 
-def _path(database: str, *segments: str) -> str:
+def path_of(database: str, *segments: str) -> str:
     """`/database/segment/...`, each encoded, except for the slash after `_design` or `_local`."""
     parts = [quote(database, safe="")]
     for segment in segments:
@@ -415,14 +376,15 @@ def _query_text(name: str, value: Any) -> str:
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
-def _object(answer: Any) -> Document:
+def as_object(answer: Any) -> Document:
+    """The answer, if it is a JSON object. Raises `CouchUnavailableError`."""
     if not isinstance(answer, dict):
         raise CouchUnavailableError("the database's answer is not the JSON object that was expected")
     return answer
 
 
 def _rows(answer: Any) -> list[Document]:
-    rows = _object(answer).get("rows")
+    rows = as_object(answer).get("rows")
     if not isinstance(rows, list):
         raise CouchUnavailableError("the database's answer has no rows")
     return rows

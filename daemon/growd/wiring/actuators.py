@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +13,8 @@ from growd.control.lamp import LightActuator
 from growd.control.wear import OutputCounters, Rated
 from growd.loops import switching_s
 from growd.output_roles import OutputClass, lease_of
-from growd.runtime.worker import WorkerError
+from growd.parts import Experiments
+from growd.runtime.worker import WorkerError, Workers
 from growd.wiring.outputs import Lamp, output_device
 from growd_drivers.errors import DriverError
 from growd_drivers.network_switch import NETWORK_LIMIT_S
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
     from growd.control.pumps import PumpFlow
-    from growd.parts import Experiments
-    from growd.runtime.worker import Worker, Workers
+    from growd.runtime.worker import Worker
     from growd.wiring.outputs import OutputDevice
     from growd_drivers.hardware import Hardware
 
@@ -46,25 +46,28 @@ PINS: Final = "pins"
 """The name of the thread of all pins."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Common:
     """What all environments share."""
 
     bus: Bus
     hardware: Hardware
-    workers: Workers
-    """A thread for each bus, each serial line and each output."""
+    """Its owner closes it."""
     memory: Memory
     """Keeps what has to outlast a restart."""
     report: Callable[[str], None]
     """Gets a sentence for each output that may not be safe at the end."""
-    experiments: Experiments
+    experiments: Experiments = field(default_factory=Experiments)
     records: RecordKeeper | None = None
     """Keeps the calibrations."""
     zone: tzinfo | None = None
     """In which days begin (None: local)."""
     hold: OutputHold | None = None
     """Keeps all outputs safe while it is set."""
+
+    def __post_init__(self) -> None:
+        self.workers = Workers(self.bus.clock.monotonic)
+        """A thread for each bus, each serial line and each output."""
 
 
 class ChamberOutputs:

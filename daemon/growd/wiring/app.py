@@ -33,6 +33,7 @@ from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
 from growd.store.memories import CalibrationRecords, InterlockMemory, ParameterKeeper
 from growd.store.points import PointMaker
+from growd.wiring.actuators import Common
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics, describe_chambers, time_zone_name
 from growd.wiring.database import configured_database
@@ -250,19 +251,18 @@ class App:
     async def _start_chambers(self, stack: contextlib.AsyncExitStack, core: Core, hardware: Hardware) -> None:
         """Start control and calculated values."""
         config, bus, local, start = self.config, core.bus, core.local, stack.enter_async_context
-        chambers = AllChambers(
-            config,
+        common = Common(
             bus,
             hardware,
-            memory=InterlockMemory(local),
-            report=self._report,
-            records=CalibrationRecords(local, core.storage.outbox, PointMaker(local.device)),
-            zone=core.zone,
-            hold=self._hold,
-            experiments=self._experiments,
+            InterlockMemory(local),
+            self._report,
+            self._experiments,
+            CalibrationRecords(local, core.storage.outbox, PointMaker(local.device)),
+            core.zone,
+            self._hold,
         )
-        await start(chambers.running())
-        self._devices = Devices(hardware, chambers.workers, lambda: self._hold.reason)
+        await start(AllChambers(config, common).running())
+        self._devices = Devices(hardware, common.workers, lambda: self._hold.reason)
         if any(chamber.derived for chamber in chambers_of(config)):
             from growd.wiring.derived import derived_of  # noqa: PLC0415
 

@@ -13,9 +13,8 @@ from growd.control.pin_watch import PinWatch
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
 from growd.control.topics import desired, measured
 from growd.device_kinds import SENSOR_KINDS
-from growd.parts import ControlledChamber, Experiments
+from growd.parts import ControlledChamber
 from growd.runtime.supervisor import Supervisor
-from growd.runtime.worker import Workers
 from growd.wiring.actuators import DEVICE_TIMEOUT_S, PINS, ChamberOutputs, Common, all_of
 from growd.wiring.control import ControlOfChamber
 from growd.wiring.interlocks import interlocks_of
@@ -25,57 +24,34 @@ from growd_drivers.errors import NotReadyError
 from growd_drivers.pins import KeptPins
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from datetime import tzinfo
+    from collections.abc import AsyncIterator, Iterator
 
-    from growd.bus import Bus
     from growd.config import Chamber, Config
     from growd.control.calibration_log import RecordKeeper
     from growd.control.combining import Combiner
-    from growd.control.hold import OutputHold
     from growd.control.interlocks.node import Interlocks
-    from growd.control.interlocks.saved_states import Memory
     from growd.control.receiving import Receiver
     from growd.parts import NodeTask
-    from growd_drivers.hardware import Hardware
 
 LAST_READ_S: Final = 2.0  # time limit for a last reading; a BH1750 in the dark takes two thirds of a second
 
 
 class AllChambers:
-    """The control of each environment on `hardware`, which the caller closes.
+    """The control of each environment."""
 
-    `Common` describes the arguments.
-    """
-
-    def __init__(
-        self,
-        config: Config,
-        bus: Bus,
-        hardware: Hardware,
-        *,
-        memory: Memory,
-        report: Callable[[str], None],
-        records: RecordKeeper | None = None,
-        zone: tzinfo | None = None,
-        hold: OutputHold | None = None,
-        experiments: Experiments | None = None,
-    ) -> None:
-        self._bus = bus
-        self._report = report
-        self.workers = Workers(bus.clock.monotonic)
-        common = Common(
-            bus, hardware, self.workers, memory, report, experiments or Experiments(), records, zone, hold
-        )
+    def __init__(self, config: Config, common: Common) -> None:
+        self._bus = common.bus
+        self._report = common.report
+        self.workers = common.workers
         self.by_environment = {
             chamber.environment: ChamberControl(chamber, common) for chamber in chambers_of(config)
         }
         self._pin_watch: PinWatch | None = None
-        pins = getattr(hardware, "pins", None)
+        pins = getattr(common.hardware, "pins", None)
         if isinstance(pins, KeptPins):
-            self._pin_watch = PinWatch(bus, self.by_environment, pins, self.workers.named(PINS))
-        if hold is not None:
-            hold.judge_by(self._unsafe)
+            self._pin_watch = PinWatch(common.bus, self.by_environment, pins, self.workers.named(PINS))
+        if common.hold is not None:
+            common.hold.judge_by(self._unsafe)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

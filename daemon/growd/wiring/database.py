@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.config import Config
-    from growd.store.exporting.source import PointSource
+    from growd.store.reading.source import PointSource
     from growd.wiring.store import Core
 
 
@@ -67,7 +67,7 @@ def point_source(config: Config, database: Database) -> PointSource:
     """Where the points are. Raises `CouchUnavailableError` while no database is running."""
     if database.address is None:
         raise CouchUnavailableError("no database is running; see growd status")
-    from growd.store.exporting.source import PointSource  # noqa: PLC0415  loaded by who reads points
+    from growd.store.reading.source import PointSource  # noqa: PLC0415  loaded by who reads points
 
     names = database.names
     return PointSource(

@@ -28,6 +28,7 @@ from growd_machine.backup.archive import (
     Manifest,
     packed,
 )
+from growd_machine.backup.revisions import bulk_get
 from growd_machine.backup.state import copied_files, device_of
 
 if TYPE_CHECKING:
@@ -318,7 +319,7 @@ class DocumentReader:
         while parts:
             part = parts.pop(0)
             try:
-                yield await self._couch.bulk_get(self._database, part)
+                yield await bulk_get(self._couch, self._database, part)
             except CouchAnswerTooLargeError:
                 if len(part) == 1:
                     raise

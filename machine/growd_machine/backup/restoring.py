@@ -12,6 +12,7 @@ import msgspec
 from growd.store.errors import CouchRefusedError
 from growd_machine.backup.archive import ATTACHMENTS, LINES, BackupError, DamagedBackupError
 from growd_machine.backup.making import DATABASES, ORDER, SECURITY
+from growd_machine.backup.revisions import bulk_get, put_with_attachments, unknown_revisions, write_revisions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
@@ -153,7 +154,7 @@ class Restoration:
     async def _write(self, name: str, documents: list[Document]) -> None:
         plain = [document for document in documents if "_attachments" not in document]
         if plain:
-            await self._couch.write_revisions(name, plain)
+            await write_revisions(self._couch, name, plain)
         for document in documents:
             if "_attachments" in document:
                 await self._write_with_attachments(name, document)
@@ -170,7 +171,7 @@ class Restoration:
             }
             for (each, stub), (size, _) in zip(document["_attachments"].items(), contents, strict=True)
         }
-        await self._couch.put_with_attachments(name, document | {"_attachments": following}, contents)
+        await put_with_attachments(self._couch, name, document | {"_attachments": following}, contents)
 
     async def _content(self, member: str) -> AsyncGenerator[bytes]:
         pieces = self._archive.pieces(member)
@@ -184,7 +185,7 @@ class Restoration:
         expected = {(document["_id"], document["_rev"]): document for document in documents}
         found = {
             (document["_id"], document["_rev"]): document
-            for document in await self._couch.bulk_get(name, [*expected])
+            for document in await bulk_get(self._couch, name, [*expected])
         }
         for key, document in expected.items():
             if key in found and _comparable(found[key]) != _comparable(document):
@@ -195,7 +196,7 @@ class Restoration:
         wanted = {
             document_id: [rev for each, rev in absent if each == document_id] for document_id, _ in absent
         }
-        unknown = await self._couch.unknown_revisions(name, wanted) if wanted else {}
+        unknown = await unknown_revisions(self._couch, name, wanted) if wanted else {}
         if unknown:
             raise BackupError(f"{next(iter(unknown))} is missing in {name} after the restore")
 

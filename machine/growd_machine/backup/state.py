@@ -14,11 +14,12 @@ import sqlite3
 from contextlib import ExitStack, closing, contextmanager
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
-from growd.host.data_folder import LOCK_NAME, RESTORING, as_owner
+from growd.host.data_folder import LOCK_NAME, RESTORING
 from growd.host.hold import Holder, file_of
 from growd.store.block_file import open_own
 from growd.store.point_log import LOG_NAME
 from growd_machine.backup.archive import BackupError
+from growd_machine.owner import as_owner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,11 +12,12 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from growd.host.data_folder import LOCK_NAME, RESTORING, as_owner
+from growd.host.data_folder import LOCK_NAME, RESTORING
 from growd.runtime.files import sync_folder
 from growd_machine.backup.archive import MANIFEST, BackupError
 from growd_machine.backup.making import STATE
 from growd_machine.backup.state import DATABASE, STORE
+from growd_machine.owner import as_owner
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,12 +11,13 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from growd.host.data_folder import LOCK_NAME, as_owner
+from growd.host.data_folder import LOCK_NAME
 from growd.host.hold import Holder, file_of
 from growd.runtime.files import sync_folder
 from growd.store.local import newer_schema
 from growd.store.point_log import LOG_NAME, newer_log
 from growd_machine.installation.machine import InstallError
+from growd_machine.owner import as_owner
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,10 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from growd.runtime.files import link_atomically
 from growd_machine.installation.machine import PROGRAM, InstallError
 from growd_machine.installation.packages import PackageTools
-from growd_machine.installation.steps import Step
+from growd_machine.installation.steps import Step, link_atomically
 from growd_machine.installation.tree import PART, compile_for_this_machine, finish, put_in_place
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from growd.runtime.files import link_atomically, write_atomically
+from growd.runtime.files import sync_folder, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,3 +91,15 @@ def holds(path: Path, content: str) -> bool:
 def digest_of(text: str) -> str:
     """The SHA-256 of a text, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def link_atomically(path: Path, target: Path | str) -> None:
+    """Let the link `path` point to `target`; the change is on disk when this returns.
+
+    Blocking. Raises OSError.
+    """
+    new = path.with_name(f"{path.name}.part")
+    new.unlink(missing_ok=True)
+    new.symlink_to(target)
+    new.replace(path)
+    sync_folder(path.parent)

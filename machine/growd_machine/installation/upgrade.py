@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from growd.host.data_folder import as_owner
 from growd.host.hold import Hold, Holder, release_hold, save_hold
 from growd.runtime.files import read_regular, sync_folder, write_atomically
 from growd_machine.data_folder import leave_note
@@ -43,6 +42,7 @@ from growd_machine.installation.versions import (
     remove_unused,
     version_at,
 )
+from growd_machine.owner import as_owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

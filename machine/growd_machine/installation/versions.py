@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from growd.runtime.files import link_atomically, sync_folder
+from growd.runtime.files import sync_folder
 from growd_machine.installation.machine import PROGRAM, InstallError
+from growd_machine.installation.steps import link_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

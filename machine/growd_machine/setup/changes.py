@@ -70,7 +70,7 @@ def changed(path: Path, read: Callable[[str], Config], present: Config, wanted: 
 
     Raises `InvalidDeviceError`, and `ConfigError` for a file that can't be read.
     """
-    from growd.config.editing import with_entry  # noqa: PLC0415  few change devices here
+    from growd_machine.setup.editing import with_entry  # noqa: PLC0415  few change devices here
 
     try:
         before = read_text(path)

@@ -9,9 +9,9 @@ import msgspec
 from msgspec.structs import fields, replace
 
 from growd.config.camera import Camera
+from growd.config.lines import toml
 from growd.config.mqtt import Mqtt
 from growd.config.root import ChamberOptions, Config
-from growd.config.sample import toml
 from growd.config.services import Environment, Simulator
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ import msgspec
 from yarl import URL
 
 from growd.store.bootstrap import Databases
-from growd.store.exporting.pages import MOST_ROWS, RowPosition
-from growd.store.exporting.source import Changes, PointSource, Series, SourceReader, exported_point
+from growd.store.reading.pages import MOST_ROWS, RowPosition
+from growd.store.reading.source import Changes, PointSource, Series, SourceReader, exported_point
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
 
-    from growd.store.exporting.source import ExportedPoint, Span
     from growd.store.points import DataPoint
+    from growd.store.reading.source import ExportedPoint, Span
 
     Key = tuple[str, str, str]
 

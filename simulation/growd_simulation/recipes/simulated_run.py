@@ -24,6 +24,7 @@ from growd.runtime.supervisor import Supervisor
 from growd.store.history.history import History
 from growd.store.points import DEVICE_ID_BYTES, PointMaker
 from growd.store.recorder import Recorder
+from growd.wiring.actuators import Common
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics
 from growd.wiring.database import known_variables
@@ -217,7 +218,7 @@ async def _start(
     hardware = cast("SimulatedHardware", await start(opened_hardware(config, bus, None)))
     for fault in simulation.faults:
         hardware.faults.inject(fault)
-    chambers = AllChambers(config, bus, hardware, memory=memory, report=lambda _: None, zone=zone)
+    chambers = AllChambers(config, Common(bus, hardware, memory=memory, report=lambda _: None, zone=zone))
     await start(chambers.running())
     derived = derived_of(config, bus, memory, zone)
     runner = _runner(simulation, bus, zone, run, derived)

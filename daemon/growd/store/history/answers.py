@@ -16,17 +16,17 @@ from growd.store.history.coverage import FINEST
 from growd.store.history.events import breaks_of, events_of
 from growd.store.history.grid import Grid
 from growd.store.history.history import CATEGORIES, check_size
-from growd.store.history.known_series import KnownSeries, database_of, known_series, together
+from growd.store.history.known_series import KnownSeries, known_series, together
 from growd.store.history.series_reader import SeriesReader
 from growd.variables import VARIABLES, similar_variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 
-    from growd.store.exporting.source import PointSource, SourceReader
     from growd.store.history.coverage import Coverage
     from growd.store.history.history import HistoryQuery
-    from growd.store.history.reading import RememberedBuckets
+    from growd.store.history.remembered import RememberedBuckets
+    from growd.store.reading.source import SourceReader
 
 SERIES_S: Final = 10.0
 """For how many real seconds the list of the series of an environment is used again."""
@@ -52,13 +52,13 @@ class HistoryAnswers:
         self._now = now
         self._series: dict[str, KnownSeries] = {}
 
-    async def answer(self, query: HistoryQuery, source: PointSource, reader: SourceReader) -> dict[str, Any]:
+    async def answer(self, query: HistoryQuery, reader: SourceReader) -> dict[str, Any]:
         """The answer of the API; series are JSON already. Raises `StoreError` and `BusError`."""
-        databases = (source.points, source.events)
+        databases = (reader.source.points, reader.source.events)
         while True:
             covered = await together([self._buckets.follow(reader, name) for name in databases])
             coverage = dict(zip(databases, covered, strict=True))
-            answer = await self._answer_from(query, source, reader, coverage)
+            answer = await self._answer_from(query, reader, coverage)
             states = await together([reader.rollup_state(name) for name in databases])
             sealed = [0 if state is None else state.sealed_until for state in states]
             if all(now <= one.sealed_until for now, one in zip(sealed, covered, strict=True)):
@@ -68,12 +68,11 @@ class HistoryAnswers:
     async def _answer_from(
         self,
         query: HistoryQuery,
-        source: PointSource,
         reader: SourceReader,
         coverage: Mapping[str, Coverage],
     ) -> dict[str, Any]:
         retired_until = max(one.sealed_until for one in coverage.values())
-        known = await self._find_series(reader, source, query, retired_until)
+        known = await self._find_series(reader, query, retired_until)
         narrowest = FINEST if query.start < retired_until else 1
         grid = Grid.covering(query.start, query.end, query.points, narrowest)
         variables = query.variables or tuple(sorted(known.variables()))
@@ -81,13 +80,13 @@ class HistoryAnswers:
         check_size(query, len(variables))
         broken = [variable for variable in variables if known.has("quality", variable)]
         wanted = [
-            SeriesKey(database_of(source, category), query.environment, category, variable)
+            SeriesKey(reader.source.database_of(category), query.environment, category, variable)
             for category, variable in known.of(variables)
         ]
         (events, is_truncated), breaks, *series = await together(
             [
-                self._events(reader, source, query, known, grid),
-                breaks_of(reader, source, query.environment, broken, grid),
+                self._events(reader, query, known, grid),
+                breaks_of(reader, query.environment, broken, grid),
                 *self._all_series(reader, wanted, grid, coverage),
             ]
         )
@@ -113,11 +112,11 @@ class HistoryAnswers:
         }
 
     async def _events(
-        self, reader: SourceReader, source: PointSource, query: HistoryQuery, known: KnownSeries, grid: Grid
+        self, reader: SourceReader, query: HistoryQuery, known: KnownSeries, grid: Grid
     ) -> tuple[list[dict[str, Any]], bool]:
         if not query.with_events:
             return [], False
-        return await events_of(reader, source, query.environment, known, grid)
+        return await events_of(reader, query.environment, known, grid)
 
     def _all_series(
         self,
@@ -141,14 +140,14 @@ class HistoryAnswers:
         return [read(key) for key in wanted]
 
     async def _find_series(
-        self, reader: SourceReader, source: PointSource, query: HistoryQuery, retired_until: int
+        self, reader: SourceReader, query: HistoryQuery, retired_until: int
     ) -> KnownSeries:
         """The series of an environment, at most `SERIES_S` old; looked up again for an unknown name."""
         known = self._series.get(query.environment)
         names = {*query.variables} - {*VARIABLES, *self._known(query.environment)}
         is_old = known is None or time.monotonic() - known.at >= SERIES_S
         if known is None or is_old or known.retired_until != retired_until or not names <= known.variables():
-            known = await known_series(reader, source, query.environment, retired_until)
+            known = await known_series(reader, query.environment, retired_until)
             self._series[query.environment] = known
         self._check_names(query, known)
         return known

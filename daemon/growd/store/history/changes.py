@@ -14,8 +14,8 @@ from growd.store.rollups.rolled import times_of_id
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from growd.store.exporting.source import Change, SourceReader
     from growd.store.history.cache import BucketCache
+    from growd.store.reading.source import Change, SourceReader
     from growd.store.rollups.state import RollupState
 
 _MOST_CHANGES: Final = 2_000  # in one answer

@@ -6,15 +6,15 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.messages import Quality
-from growd.store.exporting.source import Series
-from growd.store.history.known_series import MARKS, database_of, together
+from growd.store.history.known_series import MARKS, together
+from growd.store.reading.source import Series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from growd.store.exporting.source import ExportedPoint, PointSource, SourceReader
     from growd.store.history.grid import Grid
     from growd.store.history.known_series import KnownSeries
+    from growd.store.reading.source import ExportedPoint, SourceReader
 
 KINDS: Final = (
     "calibration",
@@ -41,14 +41,15 @@ _BY: Final = re.compile(r" \(by (.+)\)\Z")  # as the recipe runner writes it
 
 
 async def events_of(
-    reader: SourceReader, source: PointSource, environment: str, known: KnownSeries, grid: Grid
+    reader: SourceReader, environment: str, known: KnownSeries, grid: Grid
 ) -> tuple[list[dict[str, Any]], bool]:
     """The newest events of the range, in their order, and whether there are more."""
     others = sorted({*known.by_category["event"]} - {*KINDS})  # the first of a kind is in the next answer
     kinds = [*KINDS, *others[:MOST_KINDS]]
     places = [*(("event", kind) for kind in kinds), *(("desired", mark) for mark in MARKS)]
     series = [
-        Series((environment, category, kind), {}, database_of(source, category)) for category, kind in places
+        Series((environment, category, kind), {}, reader.source.database_of(category))
+        for category, kind in places
     ]
     read: list[list[ExportedPoint]] = [[] for _ in series]
     lacking = [*range(len(series))]
@@ -66,13 +67,13 @@ async def events_of(
 
 
 async def breaks_of(
-    reader: SourceReader, source: PointSource, environment: str, variables: Sequence[str], grid: Grid
+    reader: SourceReader, environment: str, variables: Sequence[str], grid: Grid
 ) -> dict[str, dict[str, list[float]]]:
     """The newest times at which measured values became unknown, or known again, by variable, oldest first."""
     most = MOST_BREAKS if grid.width < _WIDE_S else _FEW_BREAKS
 
     async def read(variable: str) -> dict[str, list[float]]:
-        series = Series((environment, "quality", variable), {}, source.events)
+        series = Series((environment, "quality", variable), {}, reader.source.events)
         points = await reader.newest(series, grid.start, grid.end, most)
         times: dict[str, list[float]] = {"breaks": [], "resumes": []}
         for point in reversed(points):

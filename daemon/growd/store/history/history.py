@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from growd.store.database_node import IndexBuild
-    from growd.store.exporting.source import PointSource, SourceReader
     from growd.store.history.answers import HistoryAnswers
     from growd.store.history.cache import BucketCache
-    from growd.store.history.reading import RememberedBuckets
+    from growd.store.history.remembered import RememberedBuckets
+    from growd.store.reading.source import PointSource, SourceReader
 
 CATEGORIES: Final = ("measured", "desired", "commanded")
 LIMIT_S: Final = 60.0
@@ -92,7 +92,7 @@ class History:
     def buckets(self) -> RememberedBuckets:
         """The buckets that were read, which are read again only if points came."""
         from growd.store.history.cache import BucketCache  # noqa: PLC0415  loaded by `_answers`
-        from growd.store.history.reading import RememberedBuckets  # noqa: PLC0415
+        from growd.store.history.remembered import RememberedBuckets  # noqa: PLC0415
 
         return RememberedBuckets(self._cache or BucketCache())
 
@@ -152,26 +152,25 @@ class History:
             return {"events": [], "events_truncated": False}
 
     async def _answer_in_time(self, query: HistoryQuery) -> dict[str, Any]:
-        await load("growd.store.history.answers", "growd.store.history.reading")
+        await load("growd.store.history.answers", "growd.store.history.remembered")
         try:
             async with asyncio.timeout(self._limit), self._ship():
-                source = self.source()
-                return await self._answers.answer(query, source, self.reader_of(source))
+                return await self._answers.answer(query, self.reader())
         except TimeoutError:
             raise HistoryTimeoutError(await self._why_late()) from None
 
-    def reader_of(self, source: PointSource) -> SourceReader:
-        """What reads the points of this source. Their module is loaded before."""
+    def reader(self) -> SourceReader:
+        """What reads the points. Its module is loaded before. Raises `StoreError` without a database."""
         if self._reader is not None:
             return self._reader
-        from growd.store.exporting.source import CONNECT_S, SILENCE_S, SourceReader  # noqa: PLC0415  loaded by now
+        from growd.store.reading.source import CONNECT_S, SILENCE_S, SourceReader  # noqa: PLC0415  loaded by now
 
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
             connector = aiohttp.TCPConnector(limit=_CONNECTIONS)
             jar = aiohttp.DummyCookieJar()
             self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=jar)
-        return SourceReader(self._session, source, batches=True)
+        return SourceReader(self._session, self.source(), batches=True)
 
     def _check(self, query: HistoryQuery) -> None:
         """Refuse unknown environments, and more than one request may ask for."""

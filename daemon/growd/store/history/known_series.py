@@ -14,7 +14,7 @@ from growd.store.rollups.document import RETIRED
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
-    from growd.store.exporting.source import PointSource, SourceReader
+    from growd.store.reading.source import SourceReader
 
 MARKS: Final = {"recipe_start": "started", "recipe_end": "ended"}
 """Desired points with the id of a recipe, and what happened to it."""
@@ -48,19 +48,12 @@ class KnownSeries:
         return variable in self.by_category[category] or variable in self.retired.get(category, ())
 
 
-async def known_series(
-    reader: SourceReader, source: PointSource, environment: str, retired_until: int
-) -> KnownSeries:
+async def known_series(reader: SourceReader, environment: str, retired_until: int) -> KnownSeries:
     """Look up the series of an environment. Raises `StoreError`."""
     at = time.monotonic()
-    by_category = await _stored(reader, source, environment)
+    by_category = await _stored(reader, environment)
     retired = await _retired(reader, environment, by_category) if retired_until else {}
     return KnownSeries(at, by_category, retired_until, retired)
-
-
-def database_of(source: PointSource, category: str) -> str:
-    """The database with the points of a category."""
-    return source.points if category in {"measured", "desired"} else source.events
 
 
 async def together(work: Sequence[Coroutine[None, None, Any]]) -> list[Any]:
@@ -73,16 +66,17 @@ async def together(work: Sequence[Coroutine[None, None, Any]]) -> list[Any]:
     return [task.result() for task in tasks]
 
 
-async def _stored(reader: SourceReader, source: PointSource, environment: str) -> dict[str, list[str]]:
+async def _stored(reader: SourceReader, environment: str) -> dict[str, list[str]]:
     """The variables with points, by category."""
+    source = reader.source
     if not source.lists_series:
-        asked = [reader.variables(database_of(source, one), environment, one) for one in _STORED]
+        asked = [reader.variables(source.database_of(one), environment, one) for one in _STORED]
         return dict(zip(_STORED, await together(asked), strict=True))
     lists = await together([reader.series(name) for name in (source.points, source.events)])
     found: dict[str, list[str]] = {category: [] for category in _STORED}
     for series in (one for each in lists for one in each):
         place, category, variable = series.key
-        if place == environment and category in found and series.database == database_of(source, category):
+        if place == environment and category in found and series.database == source.database_of(category):
             found[category].append(variable)
     return found
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.store.exporting.pages import MOST_ROWS, slices
-from growd.store.exporting.source import Series, Span
 from growd.store.history.buckets import Buckets, as_number
 from growd.store.history.cache import Segment, SeriesKey, chunk_end
 from growd.store.history.coverage import FINEST, Coverage
+from growd.store.reading.pages import MOST_ROWS, slices
+from growd.store.reading.source import Series, Span
 from growd.store.rollups.arithmetic import as_buckets
 from growd.store.rollups.document import WIDTHS, RollupSeries, span_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from growd.store.exporting.source import SourceReader
+    from growd.store.reading.source import SourceReader
 
 ONLY_POINTS: Final = Coverage()
 _AT_THE_START: Final = 5  # points that may have just the time at which a range begins
@@ -105,8 +105,7 @@ class SeriesReader:
         at = start
         while at < end:
             until = min(span_of(width, at) + _MOST_ROLLUPS * WIDTHS[width], end)
-            database = self._reader.source.rollups
-            rollups = await self._reader.rollups(database, self.key, width, at, until)
+            rollups = await self._reader.rollups(self.key, width, at, until)
             self.documents += len(rollups)
             found.merge(as_buckets(rollups, width), at, until)
             await asyncio.sleep(0)  # so that other tasks run

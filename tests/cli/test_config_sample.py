@@ -5,8 +5,9 @@ from pathlib import Path
 import msgspec
 
 from growd.config import Config, load
-from growd.config.options import groups
-from growd.config.sample import reference, sample, toml
+from growd.config.lines import toml
+from growd_cli.config_options import groups
+from growd_cli.config_sample import reference, sample
 
 DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
 GROUPS = [group for outer in groups(Config) for group in outer.all()]

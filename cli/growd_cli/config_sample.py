@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from growd.config.options import Option, example, groups
+from growd.config.lines import toml
 from growd.config.root import ChamberOptions, Config
+from growd_cli.config_options import Option, example, groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from growd.config.options import Group
+    from growd_cli.config_options import Group
 
 _WIDTH = 100
 _HEAD = """\
@@ -37,15 +37,6 @@ def sample() -> str:
 def reference() -> str:
     """All sections and options as Markdown. Blocking."""
     return "\n".join(line for group in _all() for line in _described(group))
-
-
-def toml(value: Any) -> str:
-    """A value in TOML: text, number, boolean, list or inline table."""
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(toml, value))}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{name} = {toml(each)}' for name, each in value.items())}}}"
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _all() -> Iterator[Group]:

@@ -1,4 +1,4 @@
-"""Where exported points come from: the views of a database server, or of growd in front of one."""
+"""Where points are read from: the views of a database server, or of growd in front of one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from yarl import URL
 
 from growd.store.couch_answers import connection_failure
 from growd.store.errors import StoreError
-from growd.store.exporting.pages import RowPosition, ViewPages, ViewRange
-from growd.store.exporting.queries import QueryAnswers, QueryBatch
+from growd.store.reading.pages import RowPosition, ViewPages, ViewRange
+from growd.store.reading.queries import QueryAnswers, QueryBatch
 from growd.store.rollups.document import WIDTHS, Rollup, rollup_id, span_of
 from growd.store.rollups.state import RollupState
 
@@ -63,6 +63,10 @@ class PointSource:
     rollups: str = ""
     lists_series: bool = False
 
+    def database_of(self, category: str) -> str:
+        """The database with the points of a category."""
+        return self.points if category in {"measured", "desired"} else self.events
+
 
 class _Rows(msgspec.Struct, Generic[T]):
     rows: list[T]
@@ -83,7 +87,7 @@ class Series(msgspec.Struct, frozen=True):
 
 
 class ExportedPoint(msgspec.Struct):
-    """The fields of a stored point that exports and the history use."""
+    """The fields of a stored point that readers use."""
 
     variable: str
     is_desired: bool = False
@@ -157,11 +161,6 @@ class Span:
     prefix: tuple[str, ...]
     newest: float
 
-    @property
-    def name(self) -> str:
-        """What the mark of a part file calls it."""
-        return json.dumps([self.database, *self.prefix])
-
 
 class SourceReader:
     """Reads series and rows. Every call raises `ExportRefusedError` or `ExportBrokenError`.
@@ -234,9 +233,7 @@ class SourceReader:
     async def newest_rollups(self, series: RollupSeries, width: int, start: int, end: int) -> list[Rollup]:
         """The last two documents of a series that begin from `start` to before `end`, newest first."""
         keys = {"startkey": rollup_id(series, width, end - 1), "endkey": rollup_id(series, width, start)}
-        query = {"include_docs": True, "descending": True, "limit": 2, **keys}
-        answer = await self._query(self.source.rollups, "_all_docs", query, 2)
-        return [row.doc for row in _decoded(answer, _Rows[_RollupRow]).rows]
+        return await self._rollups({"descending": True, "limit": 2, **keys}, 2)
 
     async def rolled_up(
         self, environment: str, category: str, after: str = "", before: str = ""
@@ -255,15 +252,11 @@ class SourceReader:
                 return found
             found.append(unquote(rows[0]["id"].split("/")[2]))
 
-    async def rollups(
-        self, database: str, series: RollupSeries, width: int, start: float, end: float
-    ) -> list[Rollup]:
+    async def rollups(self, series: RollupSeries, width: int, start: float, end: float) -> list[Rollup]:
         """The documents of a series with buckets of `width` from `start` to before `end`, in their order."""
         first = span_of(width, start)
         keys = {"startkey": rollup_id(series, width, first), "endkey": rollup_id(series, width, ceil(end))}
-        query = {"include_docs": True, "inclusive_end": False, **keys}
-        answer = await self._query(database, "_all_docs", query, int((end - first) // WIDTHS[width]) + 1)
-        return [row.doc for row in _decoded(answer, _Rows[_RollupRow]).rows]
+        return await self._rollups({"inclusive_end": False, **keys}, int((end - first) // WIDTHS[width]) + 1)
 
     async def pages(
         self,
@@ -302,6 +295,10 @@ class SourceReader:
                     yield piece
         except (TimeoutError, aiohttp.ClientError) as error:
             raise self._broken(error) from None
+
+    async def _rollups(self, query: dict[str, Any], most: int) -> list[Rollup]:
+        answer = await self._query(self.source.rollups, "_all_docs", {"include_docs": True, **query}, most)
+        return [row.doc for row in _decoded(answer, _Rows[_RollupRow]).rows]
 
     async def _rows(self, database: str, query: dict[str, Any], most: int) -> bytes | msgspec.Raw:
         """The answer to a query of `by_variable` with at most `most` rows."""

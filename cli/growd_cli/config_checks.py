@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from growd.config import ConfigError, Finding
 from growd.config.alerts import faults_of_alerts
-from growd.config.doubts import DOUBTS as DEVICE_DOUBTS
 from growd.host.machine import model_of_this_machine
 from growd.wiring.chambers_node import unfit_topics
+from growd_cli.config_doubts import DOUBTS as DEVICE_DOUBTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.config.findings import ConfigError
-from growd.config.lines import lines_of
+from growd.config.lines import lines_of, toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,10 +95,7 @@ def _read(text: str) -> dict[str, Any]:
 
 
 def _written(options: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        name: f"{value:#04x}" if name == "address" else json.dumps(value, ensure_ascii=False)
-        for name, value in options.items()
-    }
+    return {name: f"{value:#04x}" if name == "address" else toml(value) for name, value in options.items()}
 
 
 def _sound(changed: str, expected: Mapping[str, Any], section: str, options: Mapping[str, Any]) -> str:

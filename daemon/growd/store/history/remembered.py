@@ -18,7 +18,7 @@ from growd.store.rollups.document import WIDTHS
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
 
-    from growd.store.exporting.source import SourceReader
+    from growd.store.reading.source import SourceReader
 
 _EDGE: Final = 60  # the level of the newest points, which are read again most often
 

@@ -5,7 +5,7 @@ import tomllib
 import pytest
 
 from growd.config import ConfigError
-from growd.config.editing import with_entry, with_texts
+from growd_machine.setup.editing import with_entry, with_texts
 
 OWN = """# my chamber
 [http]

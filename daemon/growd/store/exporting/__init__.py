@@ -1,1 +1,0 @@
-"""Points out of the database: pages of a view, and rows as CSV."""

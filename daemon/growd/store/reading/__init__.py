@@ -1,0 +1,1 @@
+"""Points out of the database: series, rollups, and views page by page."""
