@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from growd_cloud.accounts import Accounts
     from growd_cloud.bodies import Bodies
     from growd_cloud.checkpoints import Checkpoints
+    from growd_cloud.devices import ReportBatches
     from growd_cloud.fleet_list import FleetList
     from growd_cloud.health import CloudHealth
     from growd_cloud.logins import Logins
     from growd_cloud.point_target import PointTarget
     from growd_cloud.recipe_source import RecipeSource
-    from growd_cloud.report_batches import ReportBatches
     from growd_web.served_page import ServedPage
 
     Answer: TypeAlias = web.StreamResponse

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from growd.runtime.clock import RealClock
 from growd.store.errors import CouchUnavailableError
-from growd_cloud.devices import DeviceReport
+from growd_cloud.devices import MOST, DeviceReport, ReportBatches
 from growd_cloud.months import CloudNames
-from growd_cloud.report_batches import MOST, ReportBatches
 
 if TYPE_CHECKING:
     from growd.store.couch import Couch

@@ -22,7 +22,7 @@ from growd_analysis.reports.reading import ReadPhoto, notes_of
 from growd_analysis.reports.rows import figure_rows
 from growd_analysis.reports.service import ReportTimeoutError, RunReports
 from growd_analysis.reports.words import WORDS
-from growd_analysis.runs.study import TERMS
+from growd_analysis.runs.tables import TERMS
 from support.daemon import describe_zone, serving
 from support.history import ENVIRONMENT
 from support.rollups import measured

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from growd import __version__
 from growd.store.run_documents import short_id
-from growd_analysis.reports.axes import duration_axis
 from growd_analysis.reports.elements import Element, add, document, element, table
-from growd_analysis.reports.plots import COLOURS, DASHES, Frame, Steps, key
+from growd_analysis.reports.plots import COLOURS, DASHES, Frame, Steps, duration_axis, key
 from growd_analysis.reports.report import how, value_range
 from growd_analysis.reports.rows import figure_rows
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from growd import __version__
 from growd.variables import VALVE, VARIABLES
 from growd_analysis.reports import tables
-from growd_analysis.reports.axes import Axis, clock_axis, value_axis
 from growd_analysis.reports.elements import Element, add, document, element
-from growd_analysis.reports.plots import BLUE, GREEN, EventMark, Frame, key
+from growd_analysis.reports.plots import BLUE, GREEN, Axis, EventMark, Frame, clock_axis, key, value_axis
 from growd_analysis.reports.reading import notes_of
 
 if TYPE_CHECKING:

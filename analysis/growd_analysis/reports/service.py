@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import BusyError
 from growd.store.errors import StoreError
-from growd_analysis.figures.counted import with_counted
-from growd_analysis.figures.run_figures import RunProgress, end_of, kept_figures
-from growd_analysis.figures.run_points import PointsRetiredError
+from growd_analysis.figures.run_figures import (
+    PointsRetiredError,
+    RunProgress,
+    end_of,
+    kept_figures,
+    with_counted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

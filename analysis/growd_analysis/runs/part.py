@@ -76,10 +76,13 @@ async def opened(around: Surroundings) -> AsyncIterator[None]:
 async def _points(around: Surroundings, environment: str) -> FigurePoints:
     """The points of an environment, the ratings of its outputs, and their counters."""
     await load(
-        "growd_analysis.figures.run_figures", "growd_analysis.figures.ratings"
+        "growd_analysis.figures.run_figures", "growd_analysis.figures.run_figures"
     )  # only runs have figures
-    from growd_analysis.figures.ratings import ratings_of  # noqa: PLC0415
-    from growd_analysis.figures.run_figures import FigurePoints, RunPoints  # noqa: PLC0415
+    from growd_analysis.figures.run_figures import (  # noqa: PLC0415
+        FigurePoints,
+        RunPoints,
+        ratings_of,
+    )
 
     points = await RunPoints.of(around.history)
     found = (each for each in chambers_of(around.present()) if each.environment == environment)
