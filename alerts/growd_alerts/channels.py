@@ -1,4 +1,4 @@
-"""The channels to operators, as configured: MQTT, and any service that apprise knows, such as mail or ntfy."""
+"""The channels to operators, as configured: MQTT, and the services that apprise knows, such as ntfy."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -148,51 +148,43 @@ class ExportRound:
     gone: list[str] = field(default_factory=list)
 
 
+@dataclass(eq=False)
 class CloudExport:
     """Exports from one server into one folder.
 
     `report` gets the share of a round that is done.
     """
 
-    def __init__(
-        self,
-        couch: Couch,
-        state: ExportState,
-        *,
-        names: CloudNames,
-        kinds: tuple[str, ...] = (POINTS,),
-        since: Month = FIRST_MONTH,
-        now: Callable[[], float],
-        report: Callable[[float], None] = lambda _: None,
-        most_rows: int = MOST_ROWS,
-    ) -> None:
-        self._couch = couch
-        self._state = state
-        self._files = PartitionedFiles(state)
-        self._names = names
-        self._kinds = kinds
-        self._since = since
-        self._now = now
-        self._report = report
-        self._most_rows = most_rows
+    couch: Couch
+    state: ExportState
+    _: KW_ONLY
+    names: CloudNames
+    kinds: tuple[str, ...] = (POINTS,)
+    since: Month = FIRST_MONTH
+    now: Callable[[], float]
+    report: Callable[[float], None] = lambda _: None
+    most_rows: int = MOST_ROWS
+
+    def __post_init__(self) -> None:
+        self._files = PartitionedFiles(self.state)
 
     async def round(self) -> ExportRound:
         """Export what is new in each database, and merge small files. Raises `StoreError`."""
-        found = ExportRound(dict.fromkeys(self._kinds, 0))
-        places = await asyncio.to_thread(self._state.places)
-        databases = [(kind, name) for kind in self._kinds for name in self._databases(kind)]
+        found = ExportRound(dict.fromkeys(self.kinds, 0))
+        places = await asyncio.to_thread(self.state.places)
+        databases = [(kind, name) for kind in self.kinds for name in self._databases(kind)]
         for number, (kind, name) in enumerate(databases):
-            self._report(number / len(databases))
+            self.report(number / len(databases))
 
             def report(part: float, before: int = number) -> None:
-                self._report((before + part) / len(databases))
+                self.report((before + part) / len(databases))
 
             if await self._export(kind, name, places.get(name), found, report):
                 found.databases += 1
             else:
                 await self._note_gone(places.get(name), found)
         await self._merge()
-        self._report(1.0)
+        self.report(1.0)
         return found
 
     async def _export(
@@ -205,14 +197,14 @@ class CloudExport:
     ) -> bool:
         """Export what is new in a database; whether there is one."""
         done = 0
-        buffer = _Buffer(kind, self._files, self._state, place)
+        buffer = _Buffer(kind, self._files, self.state, place)
         try:
-            async with aclosing(CloudFeed(self._couch, name).documents(place)) as batches:
+            async with aclosing(CloudFeed(self.couch, name).documents(place)) as batches:
                 async for batch in batches:
                     await asyncio.to_thread(buffer.add, batch)
                     done += len(batch.points)
                     report(done / max(1, done + batch.pending))
-                    if buffer.rows >= self._most_rows:
+                    if buffer.rows >= self.most_rows:
                         found.rows[kind] += await asyncio.to_thread(buffer.write)
         except (CouchError, asyncio.CancelledError):
             await asyncio.to_thread(buffer.write)
@@ -225,7 +217,7 @@ class CloudExport:
 
     async def _merge(self) -> None:
         """Merge small files. If it is cancelled it ends after the merge that has begun."""
-        merging = asyncio.ensure_future(asyncio.to_thread(self._files.merge, Month.at(self._now())))
+        merging = asyncio.ensure_future(asyncio.to_thread(self._files.merge, Month.at(self.now())))
         try:
             await asyncio.shield(merging)
         except asyncio.CancelledError:
@@ -236,17 +228,17 @@ class CloudExport:
     async def _note_gone(self, place: ReadPlace | None, found: ExportRound) -> None:
         """Remember that a database is gone; its files stay."""
         if place is not None and not place.gone:
-            await asyncio.to_thread(self._state.set_place, place._replace(gone=True))
+            await asyncio.to_thread(self.state.set_place, place._replace(gone=True))
             found.gone.append(place.database)
 
     def _databases(self, kind: str) -> Iterator[str]:
         """The names of all databases of this kind that there may be: readers can't list those there are."""
-        month, now = self._since, Month.at(self._now())
+        month, now = self.since, Month.at(self.now())
         while month <= now.next:
-            yield self._names.of_month(kind, month)
+            yield self.names.of_month(kind, month)
             month = month.next
-        yield self._names.other(kind)
-        yield f"{self._names.prefix}{_SINGLE[kind]}"
+        yield self.names.other(kind)
+        yield f"{self.names.prefix}{_SINGLE[kind]}"
 
 
 class _Buffer:

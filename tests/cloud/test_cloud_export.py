@@ -223,7 +223,7 @@ async def test_large_files_are_merged_part_by_part(tmp_path, cloud, monkeypatch)
 
 
 async def test_what_was_read_counts_when_the_database_is_lost(tmp_path, cloud, monkeypatch):
-    monkeypatch.setattr(export_feed, "_BATCH", 4)
+    monkeypatch.setattr(export, "_BATCH", 4)
     stored = points(4, NOVEMBER)
     await cloud.store(stored)
     changed = export.CloudFeed._changed

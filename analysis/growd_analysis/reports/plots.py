@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from growd_analysis.reports.elements import Element, add, element
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from growd_analysis.reports.language import Language
 
@@ -84,8 +84,7 @@ GREEN: Final = "#1c6b3c"
 BLUE: Final = "#1f5fa8"
 COLOURS: Final = (GREEN, "#a34a00", BLUE, "#7a2c8f", "#6b6300", "#444444")
 DASHES: Final = (None, "7 3", "2 2", "9 2 2 2", "5 5", "1 3")
-_MARK_COLOURS: Final = {"fault": "#a8201a", "interlock": "#a8201a", "hold": "#a34a00", "recipe": BLUE}
-_MOST_LABELLED: Final = 21  # bars
+MARK_COLOURS: Final = {"fault": "#a8201a", "interlock": "#a8201a", "hold": "#a34a00", "recipe": BLUE}
 
 
 class Steps(NamedTuple):
@@ -202,7 +201,7 @@ class Frame:
                     )
                 )
             shape = "l4 -7h-8z" if mark.kind == "note" else "m-4 0h8l-4 -7z"
-            colour = _MARK_COLOURS.get(mark.kind, "#3c443a")
+            colour = MARK_COLOURS.get(mark.kind, "#3c443a")
             self.svg.append(
                 element("path", element("title", mark.text), d=f"M{x:.1f} {_TOP - 3}{shape}", fill=colour)
             )
@@ -218,11 +217,9 @@ class Frame:
             self.svg.append(element("path", d=path, **attributes))
 
 
-def key(name: str, draw: Callable[[Element], None]) -> Element:
+def key(name: str, *shapes: Element) -> Element:
     """An entry of a key: a sample of 26 by 12, and its name."""
-    sample = element("svg", viewBox="0 0 26 12", aria_hidden="true")
-    draw(sample)
-    return element("li", sample, name)
+    return element("li", element("svg", *shapes, viewBox="0 0 26 12", aria_hidden="true"), name)
 
 
 def _stretches(steps: Steps) -> Iterator[tuple[list[tuple[float, float]], float]]:

@@ -30,73 +30,30 @@ class Layout(NamedTuple):
     columns: dict[str, str]
 
 
-POINTS: Final = Layout(
-    "points",
-    {
-        "time": TIME,
-        "environment": TEXT,
-        "category": TEXT,
-        "variable": TEXT,
-        "value": NUMBER,
-        "unit": TEXT,
-        "is_manual": FLAG,
-        "by": TEXT,
-    },
+def _layout(name: str, columns: str) -> Layout:
+    """A table whose columns are texts, but for those with another type behind a colon."""
+    pairs = (column.partition(":") for column in columns.split())
+    return Layout(name, {column: kind or TEXT for column, _, kind in pairs})
+
+
+POINTS: Final = _layout(
+    "points", "time:time environment category variable value:number unit is_manual:flag by"
 )
-EVENTS: Final = Layout(
-    "events",
-    {"time": TIME, "environment": TEXT, "category": TEXT, "variable": TEXT, "value": TEXT, "by": TEXT},
-)
-PHOTOS: Final = Layout(
-    "photos",
-    {
-        "time": TIME,
-        "camera": TEXT,
-        "file": TEXT,
-        "sha256": TEXT,
-        "canopy_cover": NUMBER,
-        "canopy_greenness": NUMBER,
-    },
-)
+EVENTS: Final = _layout("events", "time:time environment category variable value by")
+PHOTOS: Final = _layout("photos", "time:time camera file sha256 canopy_cover:number canopy_greenness:number")
 """Photos of cameras; `file` is the member of the ZIP file."""
-
-STUDY: Final = Layout("study", {"section": TEXT, "field": TEXT, "value": TEXT})
+STUDY: Final = _layout("study", "section field value")
 """Fields of MIAPPE 1.1, by their names there."""
-
-OBSERVATIONS: Final = Layout(
+OBSERVATIONS: Final = _layout(
     "observations",
-    {
-        "studyName": TEXT,
-        "germplasmName": TEXT,
-        "observationUnitDbId": TEXT,
-        "observationUnitName": TEXT,
-        "replicate": TEXT,
-        "factor": TEXT,
-        "modality": TEXT,
-        "observationVariableName": TEXT,
-        "scale": TEXT,
-        "value": NUMBER,
-        "observationTimeStamp": TIME,
-        "collector": TEXT,
-    },
+    "studyName germplasmName observationUnitDbId observationUnitName replicate factor modality "
+    "observationVariableName scale value:number observationTimeStamp:time collector",
 )
 """Measurements by hand, with the names of BrAPI 2.1; `modality` is the treatment."""
-
-ROLLUPS: Final = Layout(
+ROLLUPS: Final = _layout(
     "rollups",
-    {
-        "time": TIME,
-        "environment": TEXT,
-        "category": TEXT,
-        "variable": TEXT,
-        "unit": TEXT,
-        "count": WHOLE,
-        "min": NUMBER,
-        "mean": NUMBER,
-        "max": NUMBER,
-        "last": NUMBER,
-        "last_time": TIME,
-    },
+    "time:time environment category variable unit count:whole min:number mean:number max:number last:number "
+    "last_time:time",
 )
 
 
@@ -110,7 +67,7 @@ class Table(Protocol):
 class _Csv:
     def __init__(self, member: ZipMember, layout: Layout) -> None:
         self._member = member
-        self._cells = [_timed if kind is TIME else cell for kind in layout.columns.values()]
+        self._cells = [_timed if kind == TIME else cell for kind in layout.columns.values()]
         member.write((",".join(layout.columns) + "\r\n").encode())
 
     def add(self, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -157,7 +114,7 @@ class _Parquet:
         rows, self._waiting = self._waiting, []
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(self._kinds)
         arrays = [
-            self._array_of([*map(rounded_ms, column)] if kind is TIME else column, field.type)
+            self._array_of([*map(rounded_ms, column)] if kind == TIME else column, field.type)
             for kind, column, field in zip(self._kinds, columns, self._schema, strict=True)
         ]
         self._writer.write_table(self._pa.Table.from_arrays(arrays, schema=self._schema))
