@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     from growd_cloud.accounts import Accounts
     from growd_cloud.bodies import Bodies
     from growd_cloud.checkpoints import Checkpoints
-    from growd_cloud.devices import ReportBatches
-    from growd_cloud.fleet_list import FleetList
+    from growd_cloud.devices import FleetList, ReportBatches
     from growd_cloud.health import CloudHealth
     from growd_cloud.logins import Logins
     from growd_cloud.point_target import PointTarget
