@@ -292,7 +292,7 @@ class TestNewFigures:
         made = reports(limit_s=0.0)
         with said.raises(ReportTimeoutError):
             await made.figures("aaaaaa")
-        made._limit = 60.0
+        made.limit_s = 60.0
         assert (await made.figures("aaaaaa")).variable(WARMTH).whole.data_s == 90_000
 
     async def test_a_run_goes_on_with_points_that_were_read_before(self, reports, stored):
