@@ -36,7 +36,7 @@ from growd.config import load
 from growd.wiring.actuators import Common
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics
-from growd_simulation.recipes.records import ShortMemory
+from growd_simulation.recipes.points import ShortMemory
 from growd_simulation.simulated_clock import SimulatedClock, run_simulated
 from growd_simulation.simulated_hardware import simulated_hardware
 

@@ -121,11 +121,15 @@ class Delivery:
         try:
             await self._send(batch)
         except DeliveryError as error:
-            self._failed(error)
+            if self.backlog.late_since is None:
+                self.backlog.late_since = self._wall()
+                self._on_change()
+            self._fault.failed(error)
             return False
         self._sent_at.append(self._clock.monotonic())
         self.backlog.delivered(batch)
-        self._succeeded()
+        self._sent += 1
+        self._fault.succeeded()
         self._on_change()
         return True
 
@@ -140,16 +144,6 @@ class Delivery:
                 raise DeliveryError(f"no confirmation within {limit:g} s") from None
             except OSError as error:
                 raise DeliveryError(str(error) or type(error).__name__) from error
-
-    def _failed(self, error: DeliveryError) -> None:
-        if self.backlog.late_since is None:
-            self.backlog.late_since = self._wall()
-            self._on_change()
-        self._fault.failed(error)
-
-    def _succeeded(self) -> None:
-        self._sent += 1
-        self._fault.succeeded()
 
     def _until_allowed(self) -> float:
         if len(self._sent_at) < MOST_PER_HOUR:

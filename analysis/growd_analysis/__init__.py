@@ -1,1 +1,1 @@
-"""What is made of data: reports and exports of runs, tables of points, imports, simulated recipes."""
+"""What is made of data: reports and exports of runs, tables of points, imports, plans of recipes."""

@@ -87,7 +87,7 @@ class PhotoCalls:
                 more = True
                 break
             found.append(photo)
-        photos = [{**_described(photo), "address": _address(api, photo)} for photo in found]
+        photos = [{**msgspec.to_builtins(photo), "address": _address(api, photo)} for photo in found]
         cameras = self._cameras[environment]
         return json_answer({"environment": environment, "cameras": cameras, "photos": photos, "more": more})
 
@@ -148,11 +148,6 @@ class PhotoCalls:
                     await response.write(piece)
             await response.write_eof()
         return response
-
-
-def _described(photo: CameraPhoto) -> dict[str, Any]:
-    document: dict[str, Any] = msgspec.to_builtins(photo)
-    return document
 
 
 def _address(api: Api, photo: CameraPhoto) -> str:

@@ -14,7 +14,6 @@ import msgspec
 from growd_camera.shot import LIMIT_S, Shot, ShotOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from growd.config.camera import Camera
@@ -109,13 +108,3 @@ def programs_of(camera: Camera, target: str) -> list[list[str]]:
         end = ["-vf", chosen, "-frames:v", "1", "-q:v", "2", "-f", "mjpeg", target]
         return [[*begin, *end]]
     return []
-
-
-def drawing(of: Callable[[], Draw | None]) -> Draw:
-    """Draws with what is there by then, which is nothing while growd starts."""
-
-    def draw(environment: str, width: int) -> bytes | None:
-        ready = of()
-        return None if ready is None else ready(environment, width)
-
-    return draw

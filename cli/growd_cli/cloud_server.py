@@ -14,7 +14,7 @@ from growd_cli import logs
 from growd_cli.cloud import refuse_couch_error, server_of, server_options
 from growd_cli.options import plain_errors, refuse
 from growd_cloud import serving
-from growd_web.page_files import page_folder
+from growd_web.part import page_folder
 from growd_web.served_page import ServedPage
 
 if TYPE_CHECKING:

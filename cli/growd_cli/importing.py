@@ -23,8 +23,7 @@ from growd.store.bootstrap import Databases
 from growd.store.errors import CouchUnavailableError, StoreError
 from growd.wiring.files import read_credentials
 from growd_analysis.openag.forms import Conversion
-from growd_analysis.openag.importing import Import
-from growd_analysis.openag.old_points import OldPoints
+from growd_analysis.openag.importing import Import, OldPoints
 from growd_analysis.openag.sources import of_couchdb, of_file
 from growd_cli.chamber import client_of, front_door
 from growd_cli.client import NOT_REACHED

@@ -45,8 +45,8 @@ from growd_cli.run_reports import lang_option
 from growd_cli.simulate_table import table_of
 from growd_cli.terminal import echo_text
 from growd_drivers.errors import DriverError
+from growd_simulation.fault_services import FORM, fault_of
 from growd_simulation.recipes.configuration import with_camera
-from growd_simulation.recipes.faults import FORM, fault_of
 from growd_simulation.recipes.simulated_run import DAY_S, SimulatedRun, Simulation, run_simulation
 from growd_simulation.recipes.summary import summary_of
 from growd_simulation.simulated_clock import SimulatedClock, run_simulated

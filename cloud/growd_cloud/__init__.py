@@ -1,1 +1,1 @@
-"""The cloud side of a fleet: a receiver that devices replicate into, and its databases in a CouchDB."""
+"""The cloud of a fleet: a receiver with its databases, and the replications and reports of a device."""

@@ -1,13 +1,22 @@
-"""The documents of the database `devices`, and the rows of a fleet that are made of them."""
+"""The documents of the database `devices`: reports that come into them, and the list of a fleet."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+import zlib
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
+from aiohttp import hdrs, web
 from msgspec import Meta, Struct
 
+from growd.server.client_request import weights
+from growd.server.errors import ApiError
+from growd.store.couch_answers import reason_of
+from growd.store.errors import CouchError, CouchUnavailableError
 from growd_cloud.device_report import (
     CLOCK,
     MOST_NAME,
@@ -24,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from growd.runtime.clock import Clock
+    from growd.server.client_request import ClientRequest
     from growd.store.couch import Couch, Document
     from growd_cloud.months import CloudNames
 
@@ -189,3 +199,135 @@ def _device(document: Document) -> DeviceDocument | None:
     except msgspec.ValidationError as error:
         _log.warning("the document %s is invalid: %s; correct it", document["_id"], error)
         return None
+
+
+MOST: Final = 100
+"""Reports of a batch: 6 MB, if all have their full size."""
+
+_TRIES: Final = 5
+
+
+@dataclass(eq=False)
+class _Batch:
+    """The newest report of each device with the time at which it came, and in the end what failed."""
+
+    reports: dict[str, tuple[DeviceReport, float]] = field(default_factory=dict)
+    is_done: bool = False
+    failed: dict[str, str] = field(default_factory=dict)
+    error: CouchError | None = None
+
+
+class ReportBatches:
+    """Stores reports in the documents of their devices."""
+
+    def __init__(self, couch: Couch, names: CloudNames, clock: Clock) -> None:
+        self._couch = couch
+        self._names = names
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._next = _Batch()
+
+    async def store(self, device: str, report: DeviceReport) -> float:
+        """Return when the report, or a newer one of the device, is stored: the time at which it came.
+
+        Raises `CouchError`.
+        """
+        if len(self._next.reports) >= MOST:
+            self._next = _Batch()
+        batch = self._next
+        received = self._clock.time()
+        batch.reports[device] = report, received
+        async with self._lock:
+            if not batch.is_done:
+                if batch is self._next:
+                    self._next = _Batch()
+                try:
+                    batch.failed = await self._write(batch.reports)
+                except CouchError as error:  # for all that wait: a CouchDB that hangs is asked once
+                    batch.error = error
+                batch.is_done = True
+        if batch.error is not None:
+            raise batch.error.with_traceback(None)
+        if device in batch.failed:
+            raise CouchUnavailableError(f"the report of {device} was not stored: {batch.failed[device]}")
+        return received
+
+    async def _write(self, reports: dict[str, tuple[DeviceReport, float]]) -> dict[str, str]:
+        """Write reports, again where somebody changed a document meanwhile; what failed in the end."""
+        ids = {device_document_id(device): device for device in reports}
+        failed: dict[str, str] = {}
+        for _ in range(_TRIES):
+            present = await self._couch.documents(self._names.devices, list(ids))
+            documents = []
+            for document_id, device in ids.items():
+                document = device_of(device, present.get(document_id))
+                document.report, document.received = reports[device]
+                document.version = document.report.version
+                documents.append(msgspec.to_builtins(document))
+            outcomes = await self._couch.bulk_docs(self._names.devices, documents)
+            failed = {ids[key]: reason_of(each) for key, each in outcomes.items() if "error" in each}
+            if not failed:
+                break
+            ids = {device_document_id(device): device for device in failed}
+        return failed
+
+
+KEPT_S: Final = 5.0
+"""An answer of this age is given again: each open page asks each 15 s."""
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""Compressed; that is about 100 000 devices."""
+_PIECE: Final = 256 * 1024
+_GZIP: Final = 16 + zlib.MAX_WBITS
+_LEVEL: Final = 3  # a tenth of the size; 9 takes several times as long and saves little
+
+
+class FleetList:
+    """Reads the devices a page at a time, and keeps their list compressed."""
+
+    def __init__(self, fleet: Fleet, clock: Clock) -> None:
+        self._fleet = fleet
+        self._clock = clock
+        self._reading = asyncio.Lock()
+        self._packed = b""
+        self._read_at = float("-inf")
+
+    async def answer(self, request: ClientRequest) -> web.Response:
+        """The list, of at most `KEPT_S` ago. Raises `CouchError`, and `ApiError` if the list is too large."""
+        async with self._reading:
+            if self._clock.monotonic() - self._read_at > KEPT_S:
+                began = self._clock.monotonic()
+                self._packed = await self._read()
+                self._read_at = began
+            packed = self._packed
+        headers = {hdrs.CONTENT_TYPE: "application/json", hdrs.VARY: hdrs.ACCEPT_ENCODING}
+        if weights(request.headers.get(hdrs.ACCEPT_ENCODING, "")).get("gzip"):
+            return web.Response(body=packed, headers=headers | {hdrs.CONTENT_ENCODING: "gzip"})
+        return web.Response(body=_unpacked(packed), headers=headers)
+
+    async def _read(self) -> bytes:
+        packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
+        pieces = [packer.compress(b'{"devices":[')]
+        separator = b""
+        async for rows in self._fleet.rows():
+            if rows:
+                pieces.append(await asyncio.to_thread(_packed, packer, separator, rows))
+                separator = b","
+            if sum(map(len, pieces)) > MOST_BYTES:
+                sentence = f"the list of the fleet has more than {MOST_BYTES} bytes, compressed"
+                raise ApiError(HTTPStatus.INSUFFICIENT_STORAGE, "too_large", sentence)
+        pieces.append(packer.compress(b"]}") + packer.flush())
+        return b"".join(pieces)
+
+
+def _packed(packer: Any, separator: bytes, rows: list[Any]) -> bytes:
+    """The next part of the list: in a thread, since a page may have megabytes."""
+    packed: bytes = packer.compress(separator + msgspec.json.encode(rows)[1:-1])
+    return packed
+
+
+async def _unpacked(packed: bytes) -> AsyncGenerator[bytes]:
+    """In pieces, for a client that takes nothing compressed: never whole in memory."""
+    unpacker = zlib.decompressobj(wbits=_GZIP)
+    while piece := unpacker.decompress(packed, _PIECE):
+        packed = unpacker.unconsumed_tail
+        yield piece

@@ -31,8 +31,7 @@ async def opened(around: Surroundings) -> AsyncIterator[None]:
         around.database,
         options,
         around.device,
-        credentials=access.credentials,
-        trust=access.trust,
+        access=access,
     )
     around.database.when_up(replicator.look_now)
     async with Supervisor(RealClock(), around.bus.liveness) as supervisor:
@@ -45,8 +44,7 @@ async def opened(around: Surroundings) -> AsyncIterator[None]:
                 around.status,
                 options.url,
                 lambda: _reachable(around.address()),
-                credentials=access.credentials,
-                trust=access.trust.context,
+                access=access,
                 clock=RealClock(),
             )
             supervisor.start(reporter.node.name, reporter.run)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 from collections import Counter
+from dataclasses import KW_ONLY, dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import unquote
@@ -44,12 +45,11 @@ if TYPE_CHECKING:
     from growd_cloud.accounts import Accounts
     from growd_cloud.bodies import Bodies
     from growd_cloud.checkpoints import Checkpoints
-    from growd_cloud.fleet_list import FleetList
+    from growd_cloud.devices import FleetList, ReportBatches
     from growd_cloud.health import CloudHealth
     from growd_cloud.logins import Logins
     from growd_cloud.point_target import PointTarget
     from growd_cloud.recipe_source import RecipeSource
-    from growd_cloud.report_batches import ReportBatches
     from growd_web.served_page import ServedPage
 
     Answer: TypeAlias = web.StreamResponse
@@ -79,47 +79,35 @@ _LATER: Final = {"Retry-After": "5"}
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class CloudReceiver:
     """Routes requests. All but the open ones need the account of a device or a reader."""
 
-    def __init__(
-        self,
-        *,
-        health: CloudHealth,
-        checkpoints: Checkpoints,
-        logins: Logins,
-        clients: Clients,
-        bodies: Bodies,
-        target: PointTarget,
-        reports: ReportBatches,
-        devices: FleetList,
-        accounts: Accounts,
-        source: RecipeSource,
-        monotonic: Callable[[], float],
-        page: ServedPage | None = None,
-    ) -> None:
+    _: KW_ONLY
+    health: CloudHealth
+    checkpoints: Checkpoints
+    logins: Logins
+    clients: Clients
+    bodies: Bodies
+    target: PointTarget
+    reports: ReportBatches
+    devices: FleetList
+    accounts: Accounts
+    source: RecipeSource
+    monotonic: Callable[[], float]
+    page: ServedPage | None = None
+
+    def __post_init__(self) -> None:
         self.answered: Counter[int] = Counter()
         """Requests by status."""
         self.is_leaving = False
-        self._health = health
-        self._checkpoints = checkpoints
-        self._logins = logins
-        self._clients = clients
-        self._bodies = bodies
-        self._target = target
-        self._devices = devices
-        self._accounts = accounts
-        self._source = source
-        self._page = page
         self._requests = Places("requests", MOST_REQUESTS, MOST_OF_ONE)
         self._feeds = Places("feeds", MOST_FEEDS, MOST_FEEDS_OF_ONE)
         self._uploads = Places("uploads", MOST_UPLOADS, MOST_OF_ONE)
-        self._reports = reports
-        self._report_rate = Rate("reports", REPORT_S, MOST_REPORTS, monotonic)
+        self._report_rate = Rate("reports", REPORT_S, MOST_REPORTS, self.monotonic)
         self._enrolments = Places("enrolments", MOST_ENROLMENTS, MOST_ENROLMENTS)
         self._enrolling = Places("enrolments", MOST_ENROLMENTS, 1)
         self._is_silent = False
-        self._monotonic = monotonic
         self._said_busy = -math.inf
         self._open: dict[str, Operation] = {
             "": self._welcome,
@@ -145,14 +133,14 @@ class CloudReceiver:
     async def handle(self, request: ClientRequest) -> Answer:
         """The answer to a request, an error included."""
         try:
-            self._clients.recognise(request)
+            self.clients.recognise(request)
             check_framing(request)
             answer = await self._answer(request)
         except ApiError as error:
             self._note_busy(request, error)
             answer = error.response_to(request)
         except CouchError as error:
-            self._health.doubt()
+            self.health.doubt()
             answer = self._without_couch(error).response_to(request)
         if not (answer.prepared or isinstance(answer, JsonAnswer)):
             add_own_headers(request, answer.headers)
@@ -168,12 +156,12 @@ class CloudReceiver:
         if names[0] == "page":
             return await self._page_file(request, names)
         if path == "/_fleet":
-            with self._requests.place(await self._logins.reader(request)):
+            with self._requests.place(await self.logins.reader(request)):
                 return await self._list(request)
         if path == "/_device" or names[0] in _DATABASES:
-            return await self._of_device(request, names, await self._logins.device(request))
+            return await self._of_device(request, names, await self.logins.device(request))
         if names[0] != "_session":  # replications use Basic if there is none
-            await self._logins.anybody(request)
+            await self.logins.anybody(request)
         raise ApiError(HTTPStatus.NOT_FOUND, "not_found", NO_DATABASE)
 
     async def _of_device(self, request: ClientRequest, names: list[str], device: str) -> Answer:
@@ -192,16 +180,16 @@ class CloudReceiver:
     async def _welcome(self, request: ClientRequest) -> Answer:
         """The page of the fleet for browsers, a CouchDB's greeting for replications."""
         _allow(request, "GET", "HEAD")
-        if self._page is None or not prefers_html(request):
+        if self.page is None or not prefers_html(request):
             return json_answer(_WELCOME)
-        return await self._page.document("fleet.html", request)
+        return await self.page.document("fleet.html", request)
 
     async def _page_file(self, request: ClientRequest, names: list[str]) -> Answer:
         """A file of the page; it has no data, so everybody may load it."""
         _allow(request, "GET", "HEAD")
-        if self._page is None:
+        if self.page is None:
             raise ApiError(HTTPStatus.NOT_FOUND, "not_found", "this receiver has no page")
-        return await self._page.file("/".join(names[1:]), request)
+        return await self.page.file("/".join(names[1:]), request)
 
     async def _variables(self, request: ClientRequest) -> Answer:
         """What people call the variables; no data of devices."""
@@ -214,7 +202,7 @@ class CloudReceiver:
         _allow(request, "GET", "HEAD")
         if self.is_leaving:
             raise ApiError(503, "closing", "the receiver is stopping", _LATER)
-        await self._health.check()
+        await self.health.check()
         return json_answer({"status": "ok"})
 
     async def _enroll(self, request: ClientRequest) -> Answer:
@@ -226,7 +214,7 @@ class CloudReceiver:
         wanted = await self._read(request, EnrolmentRequest, MOST_ENROLMENT, ENROLMENT_S)
         try:  # no wait after wrong codes: nobody guesses 100 bits, and a school has one address
             with self._enrolling.place(wanted.device):  # the second password would replace the first
-                password = await self._accounts.enroll(wanted)
+                password = await self.accounts.enroll(wanted)
         except EnrolmentError as error:
             _log.warning("refused to enrol %s from %s: %s", wanted.device, request.address, error)
             raise ApiError(error.status, "not_enrolled", str(error)) from None
@@ -237,11 +225,11 @@ class CloudReceiver:
         """For Prometheus. The proxy does not pass this path on."""
         _allow(request, "GET")
         numbers = {
-            "growd_receiver_documents_stored_total": self._target.stored,
-            "growd_receiver_documents_refused_total": self._target.refused,
+            "growd_receiver_documents_stored_total": self.target.stored,
+            "growd_receiver_documents_refused_total": self.target.refused,
             "growd_receiver_requests_under_way": self.under_way,
-            "growd_receiver_recipe_feeds": self._source.feeds,
-            "growd_receiver_body_bytes": self._bodies.held,
+            "growd_receiver_recipe_feeds": self.source.feeds,
+            "growd_receiver_body_bytes": self.bodies.held,
         }
         return web.Response(text=_exposition(numbers, self.answered), content_type="text/plain")
 
@@ -251,13 +239,13 @@ class CloudReceiver:
         _allow(request, "PUT")
         self._report_rate.check(device)
         report = await self._read(request, DeviceReport, MOST_REPORT)
-        received = await self._reports.store(device, report)
+        received = await self.reports.store(device, report)
         self._note_answer()
         return json_answer({"ok": True, "received": received}, 201)
 
     async def _list(self, request: ClientRequest) -> Answer:
         _allow(request, "GET")
-        return await self._devices.answer(request)
+        return await self.devices.answer(request)
 
     # databases of points and events
 
@@ -268,7 +256,7 @@ class CloudReceiver:
                 return json_answer(await self._database(names[0]))
             case ("POST", ["_revs_diff"]):
                 wanted = await self._read(request, Revisions)
-                return json_answer(await self._target.missing(series, device, wanted))
+                return json_answer(await self.target.missing(series, device, wanted))
             case ("POST", ["_bulk_docs"]):
                 return await self._bulk_docs(request, series, device)
             case ("POST", ["_ensure_full_commit"]):
@@ -280,9 +268,9 @@ class CloudReceiver:
         raise ApiError(HTTPStatus.FORBIDDEN, "forbidden", "devices write points and read none")
 
     async def _bulk_docs(self, request: ClientRequest, series: str, device: str) -> Answer:
-        async with self._bodies.body(request, MOST_OF.get(series, MOST_POINTS_BODY), account=device) as body:
+        async with self.bodies.body(request, MOST_OF.get(series, MOST_POINTS_BODY), account=device) as body:
             documents = documents_of(body)
-            refused = await self._target.store(series, device, documents)
+            refused = await self.target.store(series, device, documents)
         if len(refused) < len(documents):
             self._note_answer()
         if refused:
@@ -294,11 +282,11 @@ class CloudReceiver:
         """A document for itself, as replications send those with attachments."""
         if request.content_type == "multipart/related" and series == EVENTS:
             with self._uploads.place(device):
-                return json_answer(await store_upload(request, self._target, device, document_id), 201)
-        async with self._bodies.body(request, MOST_POINTS_BODY, account=device) as body:
+                return json_answer(await store_upload(request, self.target, device, document_id), 201)
+        async with self.bodies.body(request, MOST_POINTS_BODY, account=device) as body:
             if decoded(body, Named).id != document_id:
                 raise ApiError(400, "bad_request", "the document has another id than the request")
-            refused = await self._target.store(series, device, [bytes(body)])
+            refused = await self.target.store(series, device, [bytes(body)])
         if refused:
             raise ApiError(HTTPStatus.FORBIDDEN, "forbidden", refused[0]["reason"])
         return json_answer({"ok": True, "id": document_id}, 201)
@@ -310,46 +298,46 @@ class CloudReceiver:
             await self._read(request, dict[str, Any], MOST_SELECTOR)
 
         async def still_allowed() -> None:
-            await self._logins.device(request)
+            await self.logins.device(request)
 
-        return await self._source.changes(request, device, still_allowed)
+        return await self.source.changes(request, device, still_allowed)
 
     async def _recipes(self, request: ClientRequest, names: list[str], device: str) -> Answer:
         match (request.method, names[1:]):
             case ("GET" | "HEAD", []):
-                return json_answer(await self._database(RECIPES_DATABASE) | await self._source.info(device))
+                return json_answer(await self._database(RECIPES_DATABASE) | await self.source.info(device))
             case ("POST", ["_ensure_full_commit"]):
                 return await self._commit()
             case ("POST", ["_bulk_get"]):
                 given = await self._read(request, WantedRecipes)
-                return json_answer(await self._source.bulk_get(request, device, given))
+                return json_answer(await self.source.bulk_get(request, device, given))
             case ("GET" | "PUT", ["_local", checkpoint]):
                 return await self._checkpoint(request, device, RECIPES_DATABASE, checkpoint)
             case ("GET", [recipe]):
-                return await self._source.open_revs(request, device, recipe)
+                return await self.source.open_revs(request, device, recipe)
         raise ApiError(HTTPStatus.FORBIDDEN, "forbidden", "devices read recipes and write none")
 
     async def _checkpoint(self, request: ClientRequest, device: str, database: str, name: str) -> Answer:
         """A checkpoint of this device: a `_local` document in the database of checkpoints."""
         if request.method == "GET":
-            return await self._checkpoints.get(device, database, name)
+            return await self.checkpoints.get(device, database, name)
         document = await self._read(request, dict[str, Any], MOST_CHECKPOINT)
-        return await self._checkpoints.put(device, database, name, document)
+        return await self.checkpoints.put(device, database, name, document)
 
     async def _database(self, name: str) -> dict[str, Any]:
         """What a replication reads of a database; nothing about what is in it."""
-        made = await self._checkpoints.made()
+        made = await self.checkpoints.made()
         return {"db_name": name, "doc_count": 0, "update_seq": "0", "instance_start_time": made}
 
     async def _commit(self) -> Answer:
-        return json_answer({"ok": True, "instance_start_time": await self._checkpoints.made()}, 201)
+        return json_answer({"ok": True, "instance_start_time": await self.checkpoints.made()}, 201)
 
     # parts
 
     async def _read(
         self, request: ClientRequest, kind: Any, most: int = MOST_IDS_BODY, within_s: float = WHOLE_S
     ) -> Any:
-        async with self._bodies.body(request, most, within_s) as body:
+        async with self.bodies.body(request, most, within_s) as body:
             value = decoded(body, kind)
             try:
                 check_numbers(value, body)
@@ -358,7 +346,7 @@ class CloudReceiver:
             return value
 
     def _note_busy(self, request: ClientRequest, error: ApiError) -> None:
-        now = self._monotonic()
+        now = self.monotonic()
         if error.code == "busy" and now - self._said_busy >= _BUSY_S:
             self._said_busy = now
             _log.warning("refused a request from %s: %s", request.address, error.sentence)

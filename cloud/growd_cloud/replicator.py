@@ -30,7 +30,7 @@ from growd.store.replication_documents import (
     restarted,
 )
 from growd.store.replication_status import ReplicationState, ReplicationStatus
-from growd_cloud.access import ReplicationTrust
+from growd_cloud.access import NO_LOGIN, CloudAccess, refuses_login
 from growd_cloud.replication_health import ReplicationHealth, ReplicationLag
 
 if TYPE_CHECKING:
@@ -92,16 +92,14 @@ class Replicator:
         options: Replication,
         device: str,
         *,
-        credentials: tuple[str, str] | None = None,
-        trust: ReplicationTrust | None = None,
+        access: CloudAccess = NO_LOGIN,
         pace: ReplicationPace | None = None,
     ) -> None:
         self.node = bus.node("replication")
         self._database = database
         self._options = options
         self._device = device
-        self._credentials = credentials
-        self._trust = trust or ReplicationTrust()
+        self._access = access
         self._pace = pace or ReplicationPace()
         jobs = configured_jobs(options, database.names, device)
         self._jobs = [(job, self._new_health(job)) for job in jobs]
@@ -123,10 +121,10 @@ class Replicator:
 
     async def run(self) -> None:
         """Check the jobs until cancelled. Without any, return when this device's documents are deleted."""
-        connector = aiohttp.TCPConnector(ssl=self._trust.context)
+        connector = aiohttp.TCPConnector(ssl=self._access.context)
         async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session:
             remote = Couch(
-                session, self._options.url, credentials=self._credentials, timeout=_REMOTE_TIMEOUT_S
+                session, self._options.url, credentials=self._access.credentials, timeout=_REMOTE_TIMEOUT_S
             )
             login = _RemoteLogin(remote, self._options, self._pace.probe_s)
             watches = [
@@ -193,7 +191,7 @@ class Replicator:
             return
         couch = self._database.couch
         present = await couch.setting(_SETTINGS, _CA_FILE)
-        file = self._trust.ca_file if self._options.ca_file or not present else present
+        file = self._access.ca_file if self._options.ca_file or not present else present
         is_changed = False
         for key, value in ((_CA_FILE, file), (_VERIFY, "true")):
             if await couch.setting(_SETTINGS, key) != value:
@@ -219,7 +217,7 @@ class Replicator:
                 is_clean &= await self._delete(document_id, document["_rev"], why)
         url = "" if self._database.is_embedded else self._database.address or ""
         local = ReplicationServer(url, self._database.credentials)
-        remote = ReplicationServer(self._options.url, self._credentials)
+        remote = ReplicationServer(self._options.url, self._access.credentials)
         for watch in watches:
             await watch.reconcile(watch.job.document(local, remote), present.get(watch.job.id))
         return is_clean
@@ -263,8 +261,7 @@ class _RemoteLogin:
 
     def is_refused(self, error: CouchRefusedError) -> bool:
         """Whether `error` refuses the login. Then `fault` is set."""
-        is_locked = error.status == HTTPStatus.FORBIDDEN and "temporarily locked" in error.reason
-        if error.status != HTTPStatus.UNAUTHORIZED and not is_locked:
+        if not refuses_login(error):
             return False
         remedy = f"correct the login in {self._file}" if self._file else "set a file with the login"
         if self.fault is None:
@@ -275,36 +272,6 @@ class _RemoteLogin:
         self._is_accepted = False
         self._due = time.monotonic() + self._interval_s * _REFUSED_PROBES
         return True
-
-
-class _RemoteDatabase:
-    """Asks for the other end of a job now and then, and remembers the fault."""
-
-    def __init__(self, login: _RemoteLogin, database: str, interval_s: float) -> None:
-        self._login = login
-        self._database = database
-        self._interval_s = interval_s
-        self.fault: str | None = None
-        self.due = 0.0
-
-    async def probe(self) -> None:
-        """Update `fault`, if that is due."""
-        if self._login.fault is not None:  # another job has found out
-            self.fault = self._login.fault
-            return
-        now = time.monotonic()
-        if now < self.due:
-            return
-        self.due = now + self._interval_s
-        try:
-            exists = await self._login.couch.exists(self._database)
-            self.fault = None if exists else f"the remote server has no database {self._database}"
-        except CouchRefusedError as error:
-            is_login = self._login.is_refused(error)
-            self.fault = self._login.fault if is_login else f"remote server: {error}"
-            self.due = now + self._interval_s * _REFUSED_PROBES
-        except CouchError as error:
-            self.fault = f"remote server: {error}"
 
 
 class _JobWatch:
@@ -322,7 +289,9 @@ class _JobWatch:
         self.health = health
         self._local = local
         self._source = local if job.goes_up else login.couch
-        self._remote = _RemoteDatabase(login, job.remote, pace.probe_s)
+        self._login = login
+        self._remote_fault: str | None = None
+        self._probe_due = 0.0
         self._pace = pace
         self._lag = ReplicationLag(job)
         self._measure_due = 0.0
@@ -356,7 +325,7 @@ class _JobWatch:
 
     def forget_pauses(self) -> None:
         """Make everything due, because the local database went down or came up."""
-        self._write_due = self._remote.due = self._measure_due = 0.0
+        self._write_due = self._probe_due = self._measure_due = 0.0
 
     async def reconcile(self, configured: Document, present: Document | None) -> None:
         """Write the document if it is missing, differs, or its job has to restart, and that is due."""
@@ -378,7 +347,7 @@ class _JobWatch:
         self._is_to_restart = False
         self._writes += 1
         self._write_due = now + self._pace.restarts.after(self._writes)
-        self._remote.due = 0.0
+        self._probe_due = 0.0
 
     async def look(self) -> None:
         """Read the state of the job, and ask the other server where that explains more."""
@@ -402,10 +371,10 @@ class _JobWatch:
 
     async def _look_at_crash(self, report: Document) -> None:
         if self.health.state is not ReplicationState.FAILING:
-            self._remote.due = 0.0
-        await self._remote.probe()
-        self.health.failing(self._remote.fault or _error(report))
-        if self._remote.fault is not None:
+            self._probe_due = 0.0
+        await self._probe()
+        self.health.failing(self._remote_fault or _error(report))
+        if self._remote_fault is not None:
             self._was_away = True
             return
         if self._was_away:
@@ -416,14 +385,33 @@ class _JobWatch:
         """CouchDB calls a job `running` from its start, also before it has reached both ends."""
         if self.health.state is ReplicationState.RUNNING and not self._is_stalled:
             return
-        await self._remote.probe()
-        if self._remote.fault is not None:
+        await self._probe()
+        if self._remote_fault is not None:
             self._was_away = True
-            self.health.failing(self._remote.fault)
+            self.health.failing(self._remote_fault)
         elif report["state"] == "running" and _counters(report):
             self.health.running()
             self._is_to_restart = False
             self._forget_failures()
+
+    async def _probe(self) -> None:
+        """Ask for the other end, if that is due, and remember the fault."""
+        if self._login.fault is not None:  # another job has found out
+            self._remote_fault = self._login.fault
+            return
+        now = time.monotonic()
+        if now < self._probe_due:
+            return
+        self._probe_due = now + self._pace.probe_s
+        try:
+            exists = await self._login.couch.exists(self.job.remote)
+            self._remote_fault = None if exists else f"the remote server has no database {self.job.remote}"
+        except CouchRefusedError as error:
+            is_login = self._login.is_refused(error)
+            self._remote_fault = self._login.fault if is_login else f"remote server: {error}"
+            self._probe_due = now + self._pace.probe_s * _REFUSED_PROBES
+        except CouchError as error:
+            self._remote_fault = f"remote server: {error}"
 
     def _forget_failures(self) -> None:
         self._was_away = False

@@ -18,15 +18,16 @@ from growd.runtime.supervisor import TaskFault
 from growd.status.model import CloudStatus
 from growd.store.couch_answers import checked, unavailable_as
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
+from growd_cloud.access import refuses_login
 from growd_cloud.device_report import alerts_of, clock_fault, report_of
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable
 
     from growd.bus import Bus
     from growd.runtime.clock import Clock
     from growd.status.status_node import StatusNode
+    from growd_cloud.access import CloudAccess
     from growd_cloud.device_report import DeviceReport
 
 LOOK_S: Final = 5.0
@@ -56,7 +57,7 @@ _log = logging.getLogger(__name__)
 class CloudReporter:
     """Sends a report each minute while it changes, at least each five minutes, and soon after a new alert.
 
-    `address` gives the address of this growd's API. `trust` verifies the server. Intervals are those of the
+    `address` gives the address of this growd's API. Intervals are those of the
     machine's clock, because the server is real.
     """
 
@@ -67,19 +68,18 @@ class CloudReporter:
         url: str,
         address: Callable[[], str],
         *,
-        credentials: tuple[str, str] | None,
-        trust: ssl.SSLContext | bool,
+        access: CloudAccess,
         clock: Clock,
     ) -> None:
         self.node = bus.node("cloud")
         self.status = CloudStatus(url.rstrip("/"))
         self._source = source
         self._address = address
-        self._trust = trust
+        self._trust = access.context
         self._clock = clock
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if credentials is not None:
-            self._headers["Authorization"] = aiohttp.encode_basic_auth(*credentials)
+        if access.credentials is not None:
+            self._headers["Authorization"] = aiohttp.encode_basic_auth(*access.credentials)
         self._due = 0.0  # not earlier than this, whatever changes
         cloud = f"the cloud {self.status.server}"
         self._fault = TaskFault(_log, f"{cloud} took no report", f"{cloud} takes reports")
@@ -150,10 +150,9 @@ class CloudReporter:
                 return checked(request, response.status, await response.content.read(_MOST_ANSWER))
 
     def _refused(self, error: CouchRefusedError) -> None:
-        is_locked = error.status == HTTPStatus.FORBIDDEN and "temporarily locked" in error.reason
         if error.status == HTTPStatus.NOT_FOUND or _is_of_couchdb(error):
             self._failed("none", "the server takes no reports", NO_REPORTS_S)
-        elif error.status == HTTPStatus.UNAUTHORIZED or is_locked:
+        elif refuses_login(error):
             self._failed("refused", _REVOKED.format(reason=error.reason), REFUSED_S)
         else:
             self._failed("refused", str(error), REFUSED_S)

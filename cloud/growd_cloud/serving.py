@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import signal
 import time
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
+from aiohttp import hdrs
 
 from growd.runtime.clock import Clock, RealClock
 from growd.runtime.liveness import Liveness
@@ -19,22 +22,22 @@ from growd.server.client_limits import ClientLimits, Clients
 from growd.server.connections import ConnectionLimits
 from growd.server.listener import Listener
 from growd.store.couch import Couch
+from growd.store.errors import CouchUnavailableError
 from growd_cloud.accounts import Accounts
 from growd_cloud.bodies import Bodies
 from growd_cloud.checkpoints import Checkpoints
 from growd_cloud.databases import CloudDatabases
-from growd_cloud.devices import Fleet
-from growd_cloud.fleet_list import FleetList
+from growd_cloud.devices import Fleet, FleetList, ReportBatches
 from growd_cloud.health import CloudHealth
 from growd_cloud.logins import Logins
-from growd_cloud.own_login import OwnLogin
 from growd_cloud.point_target import PointTarget
 from growd_cloud.receiver import CloudReceiver
 from growd_cloud.recipe_source import RecipeSource
-from growd_cloud.report_batches import ReportBatches
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+
+    from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
 
     from growd_cloud.months import CloudNames
     from growd_web.served_page import ServedPage
@@ -151,3 +154,38 @@ async def receive(
         ready(f"http://[{bound}]:{its_port}" if ":" in bound else f"http://{bound}:{its_port}")
         await stop.wait()
         _log.info("stopping")
+
+
+REFUSED_S: Final = 120.0
+"""CouchDB locks an account after five wrong passwords in five minutes, also for the right one."""
+
+
+class OwnLogin:
+    """Middleware of an aiohttp session. After a 401 one request each `REFUSED_S` tries the login again.
+
+    The others raise `CouchUnavailableError`. Requests with another login pass.
+    """
+
+    def __init__(self, credentials: tuple[str, str], monotonic: Callable[[], float]) -> None:
+        self._header = aiohttp.encode_basic_auth(*credentials)
+        self._user = credentials[0]
+        self._monotonic = monotonic
+        self._next = -math.inf
+        self._is_refused = False
+
+    async def __call__(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+        if request.headers.get(hdrs.AUTHORIZATION) != self._header:
+            return await handler(request)
+        if self._is_refused:
+            now = self._monotonic()
+            if now < self._next:
+                sentence = (
+                    f"CouchDB refused the login of {self._user}; it is tried again each {REFUSED_S:g} s"
+                )
+                raise CouchUnavailableError(sentence, HTTPStatus.UNAUTHORIZED)
+            self._next = now + REFUSED_S
+        answer = await handler(request)
+        was_refused, self._is_refused = self._is_refused, answer.status == HTTPStatus.UNAUTHORIZED
+        if self._is_refused and not was_refused:
+            self._next = self._monotonic() + REFUSED_S
+        return answer

@@ -23,7 +23,6 @@ from growd_commissioning.pump_fit import FitPoint, PumpFit, fitted
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from growd.config import Chamber
     from growd.control.calibration_log import CalibrationLog
     from growd.control.pumps import PumpFlow
     from growd.parts import ControlledChamber
@@ -58,22 +57,6 @@ _SECONDS: Final = Field(
 )
 _ML: Final = Field("ml", Kind.FLOAT64, 0, 100_000, "ml", doc="the volume in the cylinder")
 _NUMBER: Final = Field("dose", Kind.INT64, 0, 1_000, default=0, doc="the number of the dose; 0: the last one")
-
-
-class Cylinder:
-    """A measuring cylinder beside a simulated tank."""
-
-    def __init__(self, chamber: Chamber, model: SimulatedChamber) -> None:
-        self._moved = {each.name: each.role.moves for each in chamber.outputs if each.role}
-        self._model = model
-
-    def collect(self, pump: str) -> None:
-        """Empty it and put the hose of a pump into it; "" puts all hoses back into the tank."""
-        self._model.collect(self._moved.get(pump, ""))
-
-    def ml(self) -> float:
-        """The volume in it."""
-        return self._model.collected_ml()
 
 
 @dataclass(frozen=True)
@@ -162,7 +145,8 @@ class PumpCalibration(Experiment):
         self._interlocks = control.interlocks
         self._log = log
         self._litres = control.litres
-        self._cylinder = _simulated_cylinder(control)
+        self._simulated = _simulated_tank(control)
+        self._moved = {each.name: each.role.moves for each in control.chamber.outputs if each.role}
         self._publishers = {
             each.variable: self.node.publisher(commanded(environment, each.variable))
             for each in self._calibrated.values()
@@ -373,8 +357,8 @@ class PumpCalibration(Experiment):
     async def _run_pump(self, pump: CalibratedPump, seconds: float) -> tuple[float, str]:
         """Run a pump for a time; returns how long it really ran, and what held it at the end."""
         command, before = self._publishers[pump.variable], pump.times.total(self._clock.monotonic())
-        if self._cylinder is not None:
-            self._cylinder.collect(pump.name)
+        if self._simulated is not None:  # its hose ends in the cylinder
+            self._simulated.collect(self._moved.get(pump.name, ""))
         self._pumps.dose(seconds + SETTLES_S)  # the device ends it in time
         try:
             command.publish(1.0, valid_s=seconds)
@@ -405,8 +389,8 @@ class PumpCalibration(Experiment):
             self._dosing.cancel()
         self._pumps.dose(0)
         self._pumps.calibrated = ""
-        if self._cylinder is not None:
-            self._cylinder.collect("")
+        if self._simulated is not None:
+            self._simulated.collect("")
         logger.info("%s: the calibration of %s has ended: %s", self.node.name, session.pump.name, why)
 
     def _forget_expiry(self) -> None:
@@ -442,7 +426,7 @@ class PumpCalibration(Experiment):
             **code_of(fit if isinstance(fit, str) else ""),
             "note": str(session.note),
             "note_said": document(session.note),
-            "simulated_ml": None if self._cylinder is None or is_dosing else self._cylinder.ml(),
+            "simulated_ml": None if self._simulated is None or is_dosing else self._simulated.collected_ml(),
         }
 
     def _described(self, name: str) -> dict[str, Any]:
@@ -471,13 +455,13 @@ def _calibrated_pumps(control: ControlledChamber) -> dict[str, CalibratedPump]:
     return pumps
 
 
-def _simulated_cylinder(control: ControlledChamber) -> Cylinder | None:
-    """The cylinder of a simulated environment; None for real hardware."""
+def _simulated_tank(control: ControlledChamber) -> SimulatedChamber | None:
+    """The simulated chamber with the tank and a measuring cylinder; None for real hardware."""
     config = control.chamber.config
     if not config.simulator.enabled:
         return None
     number = [*config.chambers()].index(control.chamber.environment)
-    return Cylinder(control.chamber, cast("SimulatedHardware", control.hardware).chambers[number])
+    return cast("SimulatedHardware", control.hardware).chambers[number]
 
 
 def _because(why: str) -> str:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from growd_drivers.hardware import Hardware
 
 PARTS: Final = {
-    "prometheus": "growd_home.prometheus_part:opened",
+    "prometheus": "growd_home.part:prometheus",
     "web": "growd_web.part:opened",
     "alerts": "growd_alerts.part:opened",
     "csv": "growd_analysis.points.part:opened",
@@ -49,7 +49,7 @@ PARTS: Final = {
     "recipes": "growd_analysis.recipes.part:opened",
     "simulations": "growd_simulation.recipes.part:opened",
     "home": "growd_home.part:opened",
-    "rosbridge": "growd_home.rosbridge_part:opened",
+    "rosbridge": "growd_home.part:rosbridge",
     "cloud": "growd_cloud.part:opened",
     "camera": "growd_camera.part:opened",
     "commissioning": "growd_commissioning.part:opened",

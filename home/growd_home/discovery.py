@@ -8,14 +8,78 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.variable_names import VARIABLE_NAMES
-from growd.variables import VARIABLES
+from growd.variables import DEGREE_DAYS, SOIL_MOISTURE, VARIABLES
 from growd_home.layout import ACTIONS
-from growd_home.units import SWITCH, device_class_of, state_class_of, step_of, switch_class_of, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from growd_home.layout import HomePlace, TopicNames
+
+
+SWITCH: Final = "switch"
+
+_UNITS: Final = {
+    "degC": "°C",
+    "percent": "%",
+    "lux": "lx",
+    "g/m3": "g/m³",
+    "degC d": "°C·d",
+    "umol/m2/s": "μmol/m²/s",
+    "mol/m2": "mol/m²",
+    "index": "UV index",
+    "pH": "",
+    "fraction": "",
+    "switch": "",
+    "number": "",
+}
+_CLASSES: Final = {
+    "degC": "temperature",
+    "ppm": "carbon_dioxide",
+    "lux": "illuminance",
+    "hPa": "atmospheric_pressure",
+    "pH": "ph",
+    "mS/cm": "conductivity",
+    "mV": "voltage",
+    "h": "duration",
+}
+_OF_VARIABLES: Final = {
+    "air_humidity": "humidity",
+    "room_humidity": "humidity",
+    SOIL_MOISTURE: "moisture",
+    "water_volume": "volume_storage",
+}
+_OF_SWITCHES: Final = {"door_open": "door"}
+
+
+def unit_of(variable: str) -> str:
+    """The unit as Home Assistant writes it, "" for none."""
+    unit = VARIABLES[variable].unit
+    return _UNITS.get(unit, unit)
+
+
+def device_class_of(variable: str) -> str:
+    """The device class of a sensor of this variable, "" for none. One without could be shown in any unit.
+
+    VPD has none: Home Assistant would show a pressure in psi where people use that.
+    """
+    return _OF_VARIABLES.get(variable) or _CLASSES.get(VARIABLES[variable].unit, "")
+
+
+def switch_class_of(variable: str) -> str:
+    """The device class of a binary sensor of a switch, "" for none."""
+    return _OF_SWITCHES.get(variable, "")
+
+
+def state_class_of(variable: str) -> str:
+    """What Home Assistant's statistics make of it."""
+    return "total_increasing" if variable == DEGREE_DAYS else "measurement"
+
+
+def step_of(variable: str) -> float:
+    """The step of a set point: a hundredth of a small unit, a whole one of a large one."""
+    return {0: 1.0, 1: 0.1}.get(VARIABLES[variable].precision, 0.01)
+
 
 Component = dict[str, Any]
 
@@ -104,30 +168,17 @@ class Discovery:
         status, alerts = self.topics("status"), self.topics("alerts")
         return {
             "problem": _problem("Problem", status, "{{ 'OFF' if value_json.state == 'ok' else 'ON' }}"),
-            "verdict": {
-                "platform": "sensor",
-                "name": "Verdict",
-                "icon": "mdi:sprout",
-                "state_topic": status,
-                "value_template": "{{ value_json.verdict.text }}",
-            },
-            "replication": {
-                "platform": "binary_sensor",
-                "name": "Replication",
-                "device_class": "connectivity",
-                "entity_category": "diagnostic",
-                "state_topic": status,
-                "value_template": _on_off("replication"),
-            },
-            "alerts": {
-                "platform": "sensor",
-                "name": "Open alerts",
-                "icon": "mdi:bell-alert",
-                "state_topic": alerts,
-                "state_class": "measurement",
-                "value_template": "{{ value_json.count }}",
-                "json_attributes_topic": alerts,
-            },
+            "verdict": _entity(
+                "sensor", "Verdict", status, "{{ value_json.verdict.text }}", icon="mdi:sprout"
+            ),
+            "replication": _entity(
+                "binary_sensor", "Replication", status, _on_off("replication"),
+                device_class="connectivity", entity_category="diagnostic",
+            ),
+            "alerts": _entity(
+                "sensor", "Open alerts", alerts, "{{ value_json.count }}", icon="mdi:bell-alert",
+                state_class="measurement", json_attributes_topic=alerts,
+            ),
             "event": {
                 "platform": "event",
                 "name": "Event",
@@ -136,22 +187,17 @@ class Discovery:
                 "event_types": [*EVENT_TYPES],
             },
             "hold": self._hold(self.topics("hold")),
-        }
+        }  # fmt: skip
 
     def _hold(self, topic: str) -> Component:
         """A switch, or without commands what can only be seen."""
         held = _problem("Outputs held safe", topic, _on_off("held"))
         if not self.commands:
             return {**held, "device_class": "safety"}
-        return {
-            "platform": "switch",
-            "name": "Outputs held safe",
-            "icon": "mdi:hand-back-left",
-            "state_topic": topic,
-            "value_template": _on_off("held"),
-            "json_attributes_topic": topic,
-            "command_topic": f"{topic}/set",
-        }
+        return _entity(
+            "switch", "Outputs held safe", topic, _on_off("held"), icon="mdi:hand-back-left",
+            json_attributes_topic=topic, command_topic=f"{topic}/set",
+        )  # fmt: skip
 
     def _id(self, environment: str) -> str:
         return re.sub(
@@ -200,35 +246,25 @@ class _Entities:
 
     def _measured(self, name: str) -> Component:
         topic = self._topic("measured", name)
-        common: Component = {"name": _name(name), "state_topic": topic}
         if VARIABLES[name].unit == SWITCH:
-            switch = {"platform": "binary_sensor", "value_template": _on_off("value")}
-            return _filled(common | switch, device_class=switch_class_of(name))
-        kind: Component = {
-            "platform": "sensor",
-            "value_template": "{{ value_json.value }}",
-            "state_class": state_class_of(name),
-            "suggested_display_precision": VARIABLES[name].precision,
-        }
-        return _filled(common | kind, device_class=device_class_of(name), unit_of_measurement=unit_of(name))
+            switch = _entity("binary_sensor", _name(name), topic, _on_off("value"))
+            return _filled(switch, device_class=switch_class_of(name))
+        sensor = _entity(
+            "sensor", _name(name), topic, "{{ value_json.value }}", state_class=state_class_of(name),
+            suggested_display_precision=VARIABLES[name].precision,
+        )  # fmt: skip
+        return _filled(sensor, device_class=device_class_of(name), unit_of_measurement=unit_of(name))
 
     def _output(self, name: str, variable: str) -> dict[str, Component]:
         topic = self._topic("outputs", name)
         is_shared = sum(each == variable for each in self._place.outputs.values()) > 1
         words = f"{_name(variable)} {name}" if is_shared else _name(variable)
-        found: dict[str, Component] = {
-            f"output_{name}": {
-                "platform": "sensor",
-                "name": f"{words}, level",
-                "state_topic": topic,
-                "value_template": _percent("level"),
-                "unit_of_measurement": "%",
-                "state_class": "measurement",
-                "suggested_display_precision": 0,
-                "icon": "mdi:gauge",
-                "json_attributes_topic": topic,
-            }
-        }
+        level = _entity(
+            "sensor", f"{words}, level", topic, _percent("level"), unit_of_measurement="%",
+            state_class="measurement", suggested_display_precision=0, icon="mdi:gauge",
+            json_attributes_topic=topic,
+        )  # fmt: skip
+        found = {f"output_{name}": level}
         if name in self._place.powered:
             found[f"energy_{name}"] = _counter(f"{words}, energy", topic, "energy_kwh", "energy", "kWh")
         if name in self._place.metered:
@@ -238,83 +274,45 @@ class _Entities:
 
     def _set_point(self, name: str) -> dict[str, Component]:
         topic, words = self._topic("desired", name), f"{_name(name)}, set point"
-        common = _filled(
-            {
-                "name": words,
-                "state_topic": topic,
-                "value_template": "{{ value_json.value }}",
-                "json_attributes_topic": topic,
-            },
-            device_class=device_class_of(name),
-            unit_of_measurement=unit_of(name),
-        )
+        shown = _entity("sensor", words, topic, "{{ value_json.value }}", json_attributes_topic=topic)
+        shown = _filled(shown, device_class=device_class_of(name), unit_of_measurement=unit_of(name))
         if not self._commands:
-            shown: Component = {
-                "platform": "sensor",
-                "suggested_display_precision": VARIABLES[name].precision,
-            }
-            return {f"desired_{name}": common | shown}
+            return {f"desired_{name}": shown | {"suggested_display_precision": VARIABLES[name].precision}}
         low, high = self._place.set_points[name]
         number = {"platform": "number", "command_topic": f"{topic}/set", "mode": "box"}
         step = step_of(name)
         limits = {"min": low, "max": _whole_steps(high, step), "step": step}
         return {
-            f"desired_{name}": common | number | limits,
+            f"desired_{name}": shown | number | limits,
             f"release_{name}": _button(f"{_name(name)}, release set point", f"{topic}/set", "null"),
         }
 
     def _by_hand(self, name: str) -> dict[str, Component]:
         """A command by hand ends by itself; the number is empty while a controller commands."""
         topic = self._topic("commanded", name)
-        return {
-            f"hand_{name}": {
-                "platform": "number",
-                "name": f"{_name(name)}, by hand",
-                "icon": "mdi:hand-back-right",
-                "entity_category": "config",
-                "state_topic": topic,
-                "value_template": _BY_HAND,
-                "command_topic": f"{topic}/set",
-                "command_template": "{{ value / 100 }}",
-                "min": 0,
-                "max": 100,
-                "step": 1,
-                "mode": "slider",
-                "unit_of_measurement": "%",
-            },
-            f"hand_off_{name}": _button(f"{_name(name)}, end by hand", f"{topic}/set", "null"),
-        }
+        number = _entity(
+            "number", f"{_name(name)}, by hand", topic, _BY_HAND, icon="mdi:hand-back-right",
+            entity_category="config", command_topic=f"{topic}/set", command_template="{{ value / 100 }}",
+            min=0, max=100, step=1, mode="slider", unit_of_measurement="%",
+        )  # fmt: skip
+        end = _button(f"{_name(name)}, end by hand", f"{topic}/set", "null")
+        return {f"hand_{name}": number, f"hand_off_{name}": end}
 
     def _of_recipe(self, recipes: Sequence[str]) -> dict[str, Component]:
         topic = self._topic("recipe")
-        found: dict[str, Component] = {
-            "recipe_state": {
-                "platform": "sensor",
-                "name": "Recipe",
-                "icon": "mdi:sprout",
-                "device_class": "enum",
-                "options": ["idle", "waiting", "running", "paused"],
-                "state_topic": topic,
-                "value_template": "{{ value_json.state }}",
-                "json_attributes_topic": topic,
-            },
-            "recipe_phase": {
-                "platform": "sensor",
-                "name": "Recipe phase",
-                "icon": "mdi:stairs",
-                "state_topic": topic,
-                "value_template": "{{ value_json.phase or 'None' }}",
-            },
-            "recipe_left": {
-                "platform": "sensor",
-                "name": "Recipe time left",
-                "device_class": "duration",
-                "unit_of_measurement": "h",
-                "suggested_display_precision": 1,
-                "state_topic": topic,
-                "value_template": _HOURS_LEFT,
-            },
-        }
+        found = {
+            "recipe_state": _entity(
+                "sensor", "Recipe", topic, "{{ value_json.state }}", icon="mdi:sprout", device_class="enum",
+                options=["idle", "waiting", "running", "paused"], json_attributes_topic=topic,
+            ),
+            "recipe_phase": _entity(
+                "sensor", "Recipe phase", topic, "{{ value_json.phase or 'None' }}", icon="mdi:stairs"
+            ),
+            "recipe_left": _entity(
+                "sensor", "Recipe time left", topic, _HOURS_LEFT, device_class="duration",
+                unit_of_measurement="h", suggested_display_precision=1,
+            ),
+        }  # fmt: skip
         if not self._commands:
             return found
         selected = self._topic("recipe", "selected")
@@ -322,19 +320,11 @@ class _Entities:
             f"recipe_{name}": _button(f"Recipe, {name}", self._topic("recipe", name), PRESS.decode())
             for name in ACTIONS
         }
-        return {
-            **found,
-            **actions,
-            "recipe_selected": {
-                "platform": "select",
-                "name": "Recipe to start",
-                "icon": "mdi:book-open-variant",
-                "options": [NO_RECIPE, *recipes],
-                "state_topic": selected,
-                "value_template": "{{ value_json.recipe_id }}",
-                "command_topic": f"{selected}/set",
-            },
-        }
+        choice = _entity(
+            "select", "Recipe to start", selected, "{{ value_json.recipe_id }}",
+            icon="mdi:book-open-variant", options=[NO_RECIPE, *recipes], command_topic=f"{selected}/set",
+        )  # fmt: skip
+        return {**found, **actions, "recipe_selected": choice}
 
     def _topic(self, *names: str) -> str:
         return self._topics(self._place.environment, *names)
@@ -344,15 +334,14 @@ def _name(variable: str) -> str:
     return VARIABLE_NAMES[variable][0]
 
 
+def _entity(platform: str, name: str, topic: str, template: str, **more: Any) -> Component:
+    """An entity that shows what comes on a topic."""
+    return {"platform": platform, "name": name, "state_topic": topic, "value_template": template, **more}
+
+
 def _problem(name: str, topic: str, template: str) -> Component:
-    return {
-        "platform": "binary_sensor",
-        "name": name,
-        "device_class": "problem",
-        "state_topic": topic,
-        "value_template": template,
-        "json_attributes_topic": topic,
-    }
+    more = {"device_class": "problem", "json_attributes_topic": topic}
+    return _entity("binary_sensor", name, topic, template, **more)
 
 
 def _button(name: str, topic: str, press: str) -> Component:
@@ -366,16 +355,10 @@ def _button(name: str, topic: str, press: str) -> Component:
 
 
 def _counter(name: str, topic: str, member: str, device_class: str, unit: str) -> Component:
-    return {
-        "platform": "sensor",
-        "name": name,
-        "device_class": device_class,
-        "state_class": "total_increasing",
-        "unit_of_measurement": unit,
-        "suggested_display_precision": 2,
-        "state_topic": topic,
-        "value_template": f"{{{{ value_json.{member} }}}}",
-    }
+    return _entity(
+        "sensor", name, topic, f"{{{{ value_json.{member} }}}}", device_class=device_class,
+        state_class="total_increasing", unit_of_measurement=unit, suggested_display_precision=2,
+    )  # fmt: skip
 
 
 def _on_off(member: str) -> str:

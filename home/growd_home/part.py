@@ -1,21 +1,27 @@
-"""The part of a running daemon that is the bridge to home automation."""
+"""The parts of a running daemon for programs at home: the bridge by MQTT, Prometheus and rosbridge."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import platform
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from aiohttp import web
+
 from growd import __version__
 from growd.config import chambers_of
 from growd.runtime.clock import RealClock
+from growd.runtime.event_loop import load
 from growd.runtime.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from growd.api.operations import Api
     from growd.parts import Surroundings
+    from growd.status.status_node import StatusNode
     from growd.store.database import Database
 
 INTERVAL_S: Final = 5.0
@@ -62,3 +68,45 @@ async def _recipe_ids(database: Database) -> list[str]:
     before = await database.couch.all_docs(name, endkey="_design/", limit=_MOST_RECIPES)
     after = await database.couch.all_docs(name, startkey="_design0", limit=_MOST_RECIPES)
     return [row["id"] for row in (*before, *after)][:_MOST_RECIPES]
+
+
+@contextlib.asynccontextmanager
+async def prometheus(around: Surroundings) -> AsyncIterator[None]:
+    """Serve metrics for Prometheus for the body."""
+    add_metrics(around.api, around.status)
+    yield
+
+
+def add_metrics(api: Api, status: StatusNode) -> None:
+    """Serve the metrics of `status` beside `api`."""
+    rendering = asyncio.Lock()  # one at a time, since each takes a thread and CPU time
+
+    async def serve(request: web.BaseRequest) -> web.StreamResponse:
+        await load("growd_home.metrics")
+        from growd_home.metrics import render  # noqa: PLC0415  prometheus_client takes 0.1 s to import
+
+        async with rendering:
+            await status.look_up()
+            accept = request.headers.get("Accept", "")
+            body, content_type = await asyncio.to_thread(render, status.snapshot(), accept)
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    api.pages[f"{api.root}/metrics"] = serve
+
+
+@contextlib.asynccontextmanager
+async def rosbridge(around: Surroundings) -> AsyncIterator[None]:
+    """Serve rosbridge, for pages made with roslibjs, for the body."""
+    add_rosbridge(around.api)
+    yield
+
+
+def add_rosbridge(api: Api) -> None:
+    """Serve rosbridge beside `api`."""
+
+    async def serve(request: web.BaseRequest) -> web.StreamResponse:
+        from growd_home.rosbridge import serve_rosbridge  # noqa: PLC0415  most growds never need it
+
+        return await serve_rosbridge(api, request)
+
+    api.pages[f"{api.root}/rosbridge"] = serve

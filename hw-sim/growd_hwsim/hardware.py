@@ -12,16 +12,15 @@ from zlib import crc32
 from growd_drivers.hardware import Hardware
 from growd_drivers.hardware_pwm import channels_on
 from growd_drivers.sc16is750 import place_of
-from growd_hwsim.broker import SimulatedBroker
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.chips.ads1115 import SimulatedAds1115
-from growd_hwsim.chips.ds18b20 import SimulatedDs18b20
+from growd_hwsim.chips.ds18b20 import SimulatedDs18b20, SimulatedOneWire
+from growd_hwsim.chips.mqtt_sensor import SimulatedBroker
 from growd_hwsim.chips.sc16is750 import SimulatedSc16is750
 from growd_hwsim.faults import Faults, wait_a_moment
 from growd_hwsim.gpio import SimulatedPins
 from growd_hwsim.i2c import CLEARING_PULSES, I2CAdapter, I2CKernel, I2CSlave, smbus_over
 from growd_hwsim.network_switches import SimulatedNetwork
-from growd_hwsim.one_wire import SimulatedOneWire
 from growd_hwsim.pwm_sysfs import SimulatedPwmSysfs
 from growd_hwsim.uart import SerialPorts, UartSlave
 

@@ -1,10 +1,11 @@
-"""Services of the simulator: inject and clear faults while growd runs."""
+"""Faults of configured devices: as words for a simulation, and services that inject and clear them."""
 
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Config, Output, Sensor
     from growd_hwsim.faults import Fault, Faults
+
 
 logger = logging.getLogger(__name__)
 
@@ -181,3 +183,35 @@ class FaultServices:
 
 def _timed(fault: Fault, begins_in_s: float, left_s: float | None) -> dict[str, Any]:
     return {**asdict(fault), "begins_in_s": begins_in_s, "left_s": left_s}
+
+
+FORM: Final = "KIND[=AMOUNT]:DEVICE@TIME[+LENGTH]"
+_FAULT: Final = re.compile(
+    r"(?P<kind>\w+)(?:=(?P<amount>[^:]+))?:(?P<device>.+)@(?P<at>\w[\w.]*)(?:\+(?P<length>[\w.]+))?"
+)
+_UNITS: Final = {"d": 86_400.0, "h": 3_600.0, "min": 60.0, "s": 1.0}
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(d|h|min|s)")
+
+
+def fault_of(text: str, config: Config) -> Fault:
+    """The fault at a device of this configuration. Raises ValueError with a sentence."""
+    found = _FAULT.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text} is not {FORM}, such as absent:scd30@2d6h+30min")
+    kind, amount, device, at, length = found.group("kind", "amount", "device", "at", "length")
+    try:
+        entry: dict[str, Any] = {"kind": kind, "device": device, "at": _seconds(at)}
+        if length:
+            entry["for"] = _seconds(length)
+        if amount:
+            entry["amount"] = float(amount)
+        return fault_among(fault_places(config), entry)
+    except ValueError as error:
+        raise ValueError(f"{text}: {error}") from None
+
+
+def _seconds(text: str) -> float:
+    """Seconds of a time such as 2d6h. Raises ValueError."""
+    if not re.fullmatch(f"(?:{_PART.pattern})+", text):
+        raise ValueError(f"expected a time such as 2d6h or 90min, got {text}")
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from growd.runtime.clock import Clock
     from growd.runtime.liveness import Liveness
     from growd.store.local import LocalStore
-    from growd_hwsim.broker import SimulatedBroker
+    from growd_hwsim.chips.mqtt_sensor import SimulatedBroker
     from growd_hwsim.hardware import SimulatedHardware
 
 RENEWED_S: Final = 2.0

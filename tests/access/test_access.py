@@ -21,7 +21,7 @@ from growd.server.errors import ApiError
 from growd.server.json_answer import json_answer
 from growd.status.status_node import StatusNode
 from growd.wiring.access import access_control
-from growd_web.page_files import PageFiles
+from growd_web.part import PageFiles
 from support.checkout import ROOT
 from support.daemon import serving
 from support.guarded import PARAM, Time, guarded_daemon, users_of

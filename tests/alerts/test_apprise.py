@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 from aiohttp import web
 
-from growd_alerts.apprise import AppriseAlerts
+from growd_alerts.channels import AppriseAlerts
 from growd_alerts.dispatch import DeliveryError
 from growd_alerts.messages import Alert, AlertMessage, Entry, Sender
 from growd_alerts.rules import AlertPhase

@@ -14,7 +14,7 @@ import pytest
 from growd.api.operations import OPERATIONS
 from growd_analysis.runs.calls import RunCalls
 from growd_camera.calls import PhotoCalls
-from growd_web.api_document import ApiDocument
+from growd_web.part import ApiDocument
 from support.photos import jpeg
 from support.program import home_on, started
 from support.waiting import PATIENCE_S, wait_until

@@ -11,7 +11,7 @@ from growd.runtime.worker import Worker
 from growd_camera.album import Album, Taken
 from growd_camera.calls import PhotoCalls
 from growd_camera.node import CameraNode
-from growd_camera.picture import prepare
+from growd_camera.program import prepare
 from growd_camera.shots import Shooting
 from growd_hwsim.camera import picture
 from support.daemon import describe_zone, serving

@@ -6,7 +6,7 @@ import random
 import pytest
 from PIL import Image, ImageDraw
 
-from growd_camera.picture import PictureError, leaves_in, prepare
+from growd_camera.program import PictureError, leaves_in, prepare
 from growd_hwsim.camera import picture
 from support.photos import SECRET, jpeg
 

@@ -21,6 +21,7 @@ from growd_camera import records
 from growd_camera.album import Album, Taken
 from growd_camera.records import PICTURE, PhotoRecords, document_of
 from growd_camera.shot import Leaves, Prepared
+from growd_cloud.access import CloudAccess
 from growd_cloud.replicator import ReplicationPace, Replicator
 from support.running import in_tasks
 from support.waiting import until_found
@@ -180,14 +181,14 @@ async def replicating(database, server, album):
     far = f"{prefix}environmental_photo"
     await database.couch.create(far)
     replication = Replicator(
-        Bus(RealClock()), database, wanted, DEVICE, credentials=server.auth, trust=None, pace=pace
+        Bus(RealClock()), database, wanted, DEVICE, access=CloudAccess(server.auth), pace=pace
     )
     worker = Worker("photos")
     try:
         yield far, PhotoRecords(database, album, worker, RealClock(), has_pictures=True), replication
     finally:
         await worker.close()
-        await Replicator(Bus(RealClock()), database, Replication(), DEVICE, trust=None).run()
+        await Replicator(Bus(RealClock()), database, Replication(), DEVICE).run()
         await database.couch.delete(far)
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from growd.store.errors import CouchAnswerTooLargeError, CouchUnavailableError
-from growd_cloud import export, export_feed, export_files
+from growd_cloud import export, export_files
 from growd_cloud.export_state import ExportFolderError, ExportState
 from support.cloud_export import (
     DAY_S,
@@ -126,7 +126,7 @@ async def test_with_several_copies_of_a_shard_the_changes_are_read_from_the_firs
     stored = points(3, NOVEMBER)
     await cloud.store(stored)
     couch = _OfThreeCopies(cloud, lacking={stored[0]["_id"]})
-    batches = [batch async for batch in export_feed.CloudFeed(couch, "points_2026_11").documents(None)]
+    batches = [batch async for batch in export.CloudFeed(couch, "points_2026_11").documents(None)]
     read = [each["_id"] for batch in batches for each in batch.points]
     assert set(read) == {each["_id"] for each in stored}
 
@@ -221,19 +221,19 @@ async def test_large_files_are_merged_part_by_part(tmp_path, cloud, monkeypatch)
 
 
 async def test_what_was_read_counts_when_the_database_is_lost(tmp_path, cloud, monkeypatch):
-    monkeypatch.setattr(export_feed, "_BATCH", 4)
+    monkeypatch.setattr(export, "_BATCH", 4)
     stored = points(4, NOVEMBER)
     await cloud.store(stored)
-    changed = export_feed.CloudFeed._changed
+    changed = export.CloudFeed._changed
 
     async def lost(self, place):
         raise CouchUnavailableError("no answer")
 
-    monkeypatch.setattr(export_feed.CloudFeed, "_changed", lost)
+    monkeypatch.setattr(export.CloudFeed, "_changed", lost)
     with pytest.raises(CouchUnavailableError):
         await cloud.export(tmp_path / "out")
     assert ids_of(tmp_path / "out") == once(stored)
-    monkeypatch.setattr(export_feed.CloudFeed, "_changed", changed)
+    monkeypatch.setattr(export.CloudFeed, "_changed", changed)
     assert (await cloud.export(tmp_path / "out")).rows == {"points": 0}
 
 
@@ -302,7 +302,7 @@ async def test_an_answer_that_is_too_large_is_asked_for_in_parts(cloud):
     stored = points(4, NOVEMBER)
     await cloud.store(stored)
     couch = _SmallAnswers(cloud)
-    batches = [batch async for batch in export_feed.CloudFeed(couch, "points_2026_11").documents(None)]
+    batches = [batch async for batch in export.CloudFeed(couch, "points_2026_11").documents(None)]
     assert [each["_id"] for batch in batches for each in batch.points] == sorted(once(stored))
     assert max(couch.limits) == 2_000
 

@@ -7,7 +7,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from growd.store.errors import CouchUnavailableError
-from growd_cloud.fleet_list import FleetList
+from growd_cloud.devices import FleetList
 from support.clock import ManualClock
 
 

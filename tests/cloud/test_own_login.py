@@ -6,7 +6,7 @@ from aiohttp import web
 
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
-from growd_cloud.own_login import REFUSED_S, OwnLogin
+from growd_cloud.serving import REFUSED_S, OwnLogin
 from support.clock import ManualClock
 from support.http_server import serving_http
 

@@ -26,7 +26,7 @@ from growd.store.couch import Couch
 from growd.store.database import Database
 from growd.store.points import PointMaker
 from growd.store.replication_documents import ReplicationServer, configured_jobs
-from growd_cloud.access import ReplicationTrust
+from growd_cloud.access import CloudAccess
 from growd_cloud.replication_health import ReplicationLag
 from growd_cloud.replicator import ReplicationPace, Replicator, _JobWatch
 from support.database import DatabaseServer, embedded_server, named_server
@@ -76,7 +76,7 @@ class Site:
 
     def replication(self, *, url="", device="", database=None, **options):
         """Points only by default, into the databases of this test."""
-        parts = {"credentials": self.far_server.auth, "trust": None, "pace": QUICK}
+        parts = {"access": CloudAccess(self.far_server.auth), "pace": QUICK}
         parts |= {name: options.pop(name) for name in list(options) if name in parts}
         options = {"prefix": self.prefix, "recipes": "off", "events": "off"} | options
         wanted = Replication(url=url or self.far_server.url, **options)
@@ -284,7 +284,7 @@ async def test_a_changed_configuration_takes_effect_at_the_next_start(site):
     await documents_with(
         lambda present: target(present).get("auth") == login,
         url="http://127.0.0.1:1",  # nothing answers, so nothing refuses the login
-        credentials=("grower", "secret"),
+        access=CloudAccess(("grower", "secret")),
     )
     await Replicator(Bus(RealClock()), site.database, Replication(), site.device).run()
     assert await site.documents() == {}
@@ -440,7 +440,7 @@ async def test_a_wrong_password_is_reported_without_the_password(site):
     if site.far_server.auth is None:
         pytest.skip("the embedded database asks for no credentials")
     user = f"nobody-{site.device}"
-    replication = site.replication(credentials=(user, "pass-phrase"))
+    replication = site.replication(access=CloudAccess((user, "pass-phrase")))
     async with in_tasks(replication):
         await until_state(replication, "failing")
         information = replication.node.information()
@@ -530,8 +530,10 @@ async def test_only_a_configured_authority_is_trusted(site, authority):
         async with Line(site.far_server.url, server_side) as line:
             strangers = site.replication(
                 url=line.url,
-                trust=ReplicationTrust(
-                    ssl.create_default_context(), ssl.get_default_verify_paths().cafile or ""
+                access=CloudAccess(
+                    site.far_server.auth,
+                    ssl.create_default_context(),
+                    ssl.get_default_verify_paths().cafile or "",
                 ),
             )
             async with in_tasks(strangers):
@@ -541,8 +543,8 @@ async def test_only_a_configured_authority_is_trusted(site, authority):
                 assert await site.here.setting("replicator", "verify_ssl_certificates") == "true"
             made = await site.add(1, 2)
             assert await site.arrived() == {}
-            trust = ReplicationTrust(ssl.create_default_context(cafile=file), file)
-            friends = site.replication(url=line.url, ca_file=file, trust=trust)
+            access = CloudAccess(site.far_server.auth, ssl.create_default_context(cafile=file), file)
+            friends = site.replication(url=line.url, ca_file=file, access=access)
             async with in_tasks(friends):
                 await until_state(friends, "running", lag=0)
                 assert (await site.arrived()).keys() == {*made}

@@ -7,9 +7,9 @@ from growd_cloud.access import read_trust
 
 
 def test_servers_are_verified_with_the_ca_file_or_the_certificates_of_the_machine():
-    assert read_trust(Replication(url="http://far")).ca_file == ""
-    trust = read_trust(Replication(url="https://far"))
-    assert trust.ca_file == ssl.get_default_verify_paths().cafile
+    assert read_trust(Replication(url="http://far")) == (True, "")
+    _, ca_file = read_trust(Replication(url="https://far"))
+    assert ca_file == ssl.get_default_verify_paths().cafile
 
 
 @pytest.mark.parametrize(("text", "reason"), [(None, "can't be read"), ("x", "holds no certificate")])

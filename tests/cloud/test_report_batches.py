@@ -4,9 +4,8 @@ import asyncio
 
 from growd.runtime.clock import RealClock
 from growd.store.errors import CouchUnavailableError
-from growd_cloud.devices import DeviceReport
+from growd_cloud.devices import MOST, DeviceReport, ReportBatches
 from growd_cloud.months import CloudNames
-from growd_cloud.report_batches import MOST, ReportBatches
 
 DEVICE, OTHER = "0123456789ab", "0123456789ac"
 

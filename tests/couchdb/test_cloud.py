@@ -22,6 +22,7 @@ from growd.runtime.clock import RealClock
 from growd.store.bootstrap import Databases
 from growd.store.database import Database
 from growd.store.points import PointMaker
+from growd_cloud.access import CloudAccess
 from growd_cloud.replicator import ReplicationPace, Replicator
 from support.couch_client import COUCHDB_ADDRESS, client_of
 from support.database import named_server
@@ -238,7 +239,7 @@ async def test_an_enrolled_device_replicates_into_its_partition(shell, cloud, he
         events="off",
         recipes="off",
     )
-    options = {"credentials": (device, password), "pace": ReplicationPace(look_s=0.1)}
+    options = {"access": CloudAccess((device, password)), "pace": ReplicationPace(look_s=0.1)}
     replication = Replicator(Bus(RealClock()), here, wanted, device, **options)
     try:
         async with in_tasks(replication):

@@ -7,9 +7,8 @@ import pytest
 from growd_drivers.ds18b20 import Ds18b20
 from growd_drivers.errors import DeviceMissingError, HardwareUnavailableError, SettingError, TransferError
 from growd_drivers.one_wire import SysfsOneWire
-from growd_hwsim.chips.ds18b20 import SimulatedDs18b20, crc8
+from growd_hwsim.chips.ds18b20 import SimulatedDs18b20, SimulatedOneWire, crc8
 from growd_hwsim.faults import Faults
-from growd_hwsim.one_wire import SimulatedOneWire
 from support.machine import SleepingTime
 
 ID = "28-0316a4ef5dff"

@@ -7,11 +7,10 @@ from dataclasses import replace
 from msgspec import structs
 
 from growd.variables import VARIABLES
-from growd_home.discovery import Discovery
+from growd_home.discovery import Discovery, device_class_of, state_class_of, unit_of
 from growd_home.layout import TopicNames
 from growd_home.messages import state_of
 from growd_home.outgoing import Outbound, Outgoing
-from growd_home.units import device_class_of, state_class_of, unit_of
 from support.home import CLIMATE, IDLE, TOPICS, reading
 from support.status import EMPTY
 

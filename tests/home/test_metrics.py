@@ -30,7 +30,7 @@ from growd.store.database import Database
 from growd.store.database_node import DatabaseNode
 from growd.variables import VARIABLES
 from growd_home.metrics import UNITS, render
-from growd_home.prometheus_part import add_metrics
+from growd_home.part import add_metrics
 from support.couch_client import Answer
 from support.daemon import serving
 from support.status import DEVICE, FULL, SHELF

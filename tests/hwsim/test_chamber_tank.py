@@ -12,8 +12,16 @@ from growd_hwsim.actuators import ACTUATORS
 from growd_hwsim.faults import Fault
 from growd_hwsim.physics import WATER_J_G_K
 from growd_hwsim.soil import Soil, SoilParameters
-from growd_hwsim.solution import alkalinity, free_carbon_dioxide, potential_hydrogen, saturated_oxygen_mg_l
-from growd_hwsim.tank import Solutes, Stock, Tank, TankParameters
+from growd_hwsim.tank import (
+    Solutes,
+    Stock,
+    Tank,
+    TankParameters,
+    alkalinity,
+    free_carbon_dioxide,
+    potential_hydrogen,
+    saturated_oxygen_mg_l,
+)
 from support.machine import SleepingTime, simulated
 
 P = TankParameters()

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from growd_analysis.points.csv_export import NewestRows, parse_csv_list
 from growd_analysis.points.csv_format import Row
-from growd_analysis.points.csv_list import NewestRows, parse_csv_list
 
 
 @given(

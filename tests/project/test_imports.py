@@ -20,7 +20,7 @@ UNNEEDED = {
     "growd_cli.status": {"aiohttp", "growd.wiring.app", "growd_drivers.hardware", "smbus2"},
     "growd_cli.topic": {"aiohttp", "growd.wiring.app", "growd_drivers.hardware", "smbus2"},
     "growd.wiring.rest": {"aiohttp", "asyncio", "growd.store", "growd.wiring.app", "paho"},
-    "growd_home.prometheus_part": {"prometheus_client"},
+    "growd_home.part": {"prometheus_client"},
     "growd_alerts.part": {"apprise", "growd_alerts.alerting", "growd_alerts.messages", "aiomqtt", "paho"},
     "growd_cli.run": {"aiohttp", "growd.store", "growd.wiring.app"},
     "growd.wiring.app": {

@@ -14,7 +14,7 @@ from growd.recipes.findings import errors
 from growd.recipes.grammar import STUDY
 from growd.recipes.interpreter import FORMATS, check, schema_of
 from growd.variables import VARIABLES
-from growd_analysis.runs.study import TERMS
+from growd_analysis.runs.tables import TERMS
 from support.couch_client import FILES
 from support.malformed_recipes import MALFORMED, SOUND
 from support.recipe_strategies import FLEXFORMAT, PHASED, SIMPLE, mutated

@@ -4,8 +4,8 @@ import pytest
 
 from growd.store.reading.source import ExportedPoint
 from growd_analysis.figures.account import RunAccount
-from growd_analysis.figures.counted import with_counted
 from growd_analysis.figures.figures import Rating
+from growd_analysis.figures.run_figures import with_counted
 from support.run_points import HOLDS_S, MIDNIGHT, UTC, VALVE
 
 ACID = "nutrient_ph_down"

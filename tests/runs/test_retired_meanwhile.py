@@ -4,8 +4,7 @@ import aiohttp
 import pytest
 
 from growd.store.reading.source import SourceReader
-from growd_analysis.figures.run_figures import RunPoints, run_figures
-from growd_analysis.figures.run_points import PointsRetiredError, retired_until
+from growd_analysis.figures.run_figures import PointsRetiredError, RunPoints, retired_until, run_figures
 from support.history import ENVIRONMENT
 from support.rollups import measured
 from support.run_points import CO2, HOLDS_S, MIDNIGHT, UTC

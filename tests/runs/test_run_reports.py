@@ -16,11 +16,11 @@ from growd_analysis.figures.figures import Rating
 from growd_analysis.figures.run_figures import FigurePoints, RunPoints
 from growd_analysis.reports.elements import POLICY, STYLE
 from growd_analysis.reports.language import Language
-from growd_analysis.reports.reading import ReadPhoto, notes_of
+from growd_analysis.reports.reading import ReadPhoto, data_address, notes_of
 from growd_analysis.reports.rows import figure_rows
 from growd_analysis.reports.service import ReportTimeoutError, RunReports
 from growd_analysis.reports.words import WORDS
-from growd_analysis.runs.study import TERMS
+from growd_analysis.runs.tables import TERMS
 from support.daemon import describe_zone, serving
 from support.history import ENVIRONMENT
 from support.rollups import measured
@@ -31,7 +31,8 @@ pytestmark = pytest.mark.long
 
 HOSTILE = "<script>alert(1)</script>\"'&\u0000"
 VOID = {"meta", "img"}
-PICTURE = ReadPhoto("image/png", 4, b"\x89PNG")
+PNG = b"\x89PNG"
+PICTURE = ReadPhoto("photo-1.png", len(PNG), data_address("image/png", PNG))
 BASIL = {
     "_id": "0123456789ab:1790035200000-aaaaaa1111",
     "environment": ENVIRONMENT,
@@ -139,7 +140,7 @@ async def store_basil(stored):
         stored.names.events, "svc", "by_variable", reduce=False, startkey=[ENVIRONMENT, "event", "note"]
     )
     note = notes[0]["value"]
-    picture = {"content_type": "image/png", "data": base64.b64encode(PICTURE.content).decode()}
+    picture = {"content_type": "image/png", "data": base64.b64encode(PNG).decode()}
     await stored.store_documents(
         stored.names.events, [note | {"_attachments": {"photo-1.png": picture, "photo-2.png": picture}}]
     )
@@ -150,7 +151,7 @@ async def reports(stored, archive, tmp_path):
     await store_basil(stored)
 
     async def photo(note_id, name, most):
-        return PICTURE if name == "photo-1.png" and most else ReadPhoto("image/png", 9_000_000, None)
+        return PICTURE if name == "photo-1.png" and most else ReadPhoto(name, 9_000_000, "")
 
     async with aiohttp.ClientSession() as session:
         points = RunPoints(SourceReader(session, stored.source), lambda _: HOLDS_S)
@@ -204,10 +205,7 @@ class TestReport:
             "(1 d 54 min)",  # the interlock that was not released,
         ):
             assert part in page.words, part
-        assert (
-            "src",
-            f"data:image/png;base64,{base64.b64encode(PICTURE.content).decode()}",
-        ) in page.attributes
+        assert ("src", f"data:image/png;base64,{base64.b64encode(PNG).decode()}") in page.attributes
 
     async def test_each_plot_has_a_title_a_description_and_a_table(self, reports):
         page = await reports().report(BASIL["_id"], "en")
@@ -237,8 +235,7 @@ class TestReport:
         sizes = {"large-1": 7_000_000, "large-2": 7_000_000, "small": 1_400_000, "huge": 9_000_000}
 
         async def photo(_, name, most):
-            content = b"." if sizes[name] <= most else None
-            return ReadPhoto("image/jpeg", sizes[name], content)
+            return ReadPhoto(name, sizes[name], "data:," if sizes[name] <= most else "")
 
         note = {"id": "1", "time": 0, "by": "", "text": "", "photos": list(sizes)}
         (found,) = await notes_of({"notes": [note]}, photo)
@@ -290,7 +287,7 @@ class TestNewFigures:
         made = reports(limit_s=0.0)
         with said.raises(ReportTimeoutError):
             await made.figures("aaaaaa")
-        made._limit = 60.0
+        made.limit_s = 60.0
         assert (await made.figures("aaaaaa")).variable(WARMTH).whole.data_s == 90_000
 
     async def test_a_run_goes_on_with_points_that_were_read_before(self, reports, stored):

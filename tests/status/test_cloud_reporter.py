@@ -18,6 +18,7 @@ from growd.status.model import CloudStatus, DeviceStatus, Problem, Reading, Reci
 from growd.status.status_node import StatusNode
 from growd.store.replication_status import ReplicationStatus
 from growd_cli.status_table import report
+from growd_cloud.access import CloudAccess
 from growd_cloud.device_report import MOST_BYTES, report_of
 from growd_cloud.reporter import CloudReporter
 from support.clock import ManualClock
@@ -73,8 +74,7 @@ class Device:
             self.source,
             cloud.url,
             lambda: "http://10.0.0.7:5984",
-            credentials=("0123456789ab", "sécret"),
-            trust=True,
+            access=CloudAccess(("0123456789ab", "sécret")),
             clock=clock,
         )
 

@@ -24,8 +24,8 @@ from growd.bus.services import SUCCESS
 from growd.config import Http
 from growd.runtime.clock import RealClock
 from growd_analysis.runs.calls import RunCalls
-from growd_home.rosbridge_part import add_rosbridge
-from growd_web.api_document import ApiDocument
+from growd_home.part import add_rosbridge
+from growd_web.part import ApiDocument
 from support.couch_client import Answer
 from support.waiting import PATIENCE_S
 

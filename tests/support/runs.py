@@ -16,8 +16,7 @@ from zipfile import ZipFile
 import aiohttp
 
 from growd.store.reading.source import SourceReader
-from growd_analysis.runs.in_thread import in_thread
-from growd_analysis.runs.run_export import RunExport
+from growd_analysis.runs.run_export import RunExport, in_thread
 from growd_analysis.runs.run_zip import RunZip
 
 if TYPE_CHECKING:

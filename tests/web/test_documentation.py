@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from growd_web.page_files import PageFiles
+from growd_web.part import PageFiles
 from support.daemon import serving
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from yarl import URL
 
 from growd.server.client_limits import ClientLimits, Clients
 from growd_hwsim.fault_kinds import KINDS
-from growd_web.page_files import PageFiles
+from growd_web.part import PageFiles
 from growd_web.served_page import read_page
 from support.checkout import ROOT
 from support.daemon import serving

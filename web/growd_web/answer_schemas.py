@@ -19,11 +19,11 @@ def array_of(items: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
-_NUMBER: Final = {"type": "number"}
+NUMBER: Final = {"type": "number"}
 _INTEGER: Final = {"type": "integer"}
-_TEXT: Final = {"type": "string"}
-_NUMBER_OR_NULL: Final = {"type": ["number", "null"]}
-_NAMES: Final = array_of(_TEXT)
+TEXT: Final = {"type": "string"}
+NUMBER_OR_NULL: Final = {"type": ["number", "null"]}
+_NAMES: Final = array_of(TEXT)
 _QUALITY: Final = {"enum": list(Quality)}
 _PHOTO_FILE: Final = {"type": "string", "format": "binary", "contentMediaType": "image/*"}
 
@@ -33,7 +33,7 @@ _MESSAGE: Final = {
     "value": {},
     "time": {"type": "number", "description": "UNIX seconds"},
     "quality": _QUALITY,
-    "node": _TEXT,
+    "node": TEXT,
     "number": {"type": "integer", "description": "counts the topic's messages"},
 }
 _CHANGED: Final = {name: each for name, each in _MESSAGE.items() if name != "value"} | {
@@ -53,15 +53,15 @@ _DROPPED: Final = {
 _COLUMNS: Final = {
     **object_of(
         before={
-            **object_of(time=_NUMBER, value=_NUMBER_OR_NULL),
+            **object_of(time=NUMBER, value=NUMBER_OR_NULL),
             "type": ["object", "null"],
             "description": "the last value before `start`",
         },
         time=array_of(_INTEGER),
-        min=array_of(_NUMBER_OR_NULL),
-        mean=array_of(_NUMBER_OR_NULL),
-        max=array_of(_NUMBER_OR_NULL),
-        last=array_of(_NUMBER_OR_NULL),
+        min=array_of(NUMBER_OR_NULL),
+        mean=array_of(NUMBER_OR_NULL),
+        max=array_of(NUMBER_OR_NULL),
+        last=array_of(NUMBER_OR_NULL),
         count=array_of(_INTEGER),
     ),
     "description": (
@@ -69,7 +69,7 @@ _COLUMNS: Final = {
         "its values. A null is a released value; `count` does not include it."
     ),
 }
-EVENT: Final = {"time": _NUMBER, "kind": _TEXT, "source": _TEXT, "message": _TEXT, "by": _TEXT}
+EVENT: Final = {"time": NUMBER, "kind": TEXT, "source": TEXT, "message": TEXT, "by": TEXT}
 _DETAILS: Final = {
     "type": "object",
     "description": (
@@ -79,7 +79,7 @@ _DETAILS: Final = {
 }
 TRUNCATED: Final = {"type": "boolean", "description": "only the newest events are in `events`"}
 _HISTORY: Final = object_of(
-    environment=_TEXT,
+    environment=TEXT,
     start={"type": "integer", "description": "start of the first bucket, UNIX seconds"},
     end={"type": "integer", "description": "end of the last bucket"},
     bucket_s={"type": "integer", "description": "the width of a bucket"},
@@ -89,11 +89,11 @@ _HISTORY: Final = object_of(
     },
     series=array_of(
         object_of(
-            variable=_TEXT,
-            unit=_TEXT,
+            variable=TEXT,
+            unit=TEXT,
             holds_s={"type": "number", "description": "how long a measurement holds at most"},
-            breaks={**array_of(_NUMBER), "description": "when the measured value was no longer known"},
-            resumes={**array_of(_NUMBER), "description": "when it was known again"},
+            breaks={**array_of(NUMBER), "description": "when the measured value was no longer known"},
+            resumes={**array_of(NUMBER), "description": "when it was known again"},
             measured=_COLUMNS,
             desired=_COLUMNS,
             commanded=_COLUMNS,
@@ -108,15 +108,15 @@ _HISTORY: Final = object_of(
 _ADDRESS: Final = {"type": "string", "description": "path of the photo on this server"}
 _WAITING: Final = {"type": "boolean", "description": "whether the database does not have it yet"}
 _ENTRY: Final = object_of(
-    id=_TEXT,
-    time=_NUMBER,
+    id=TEXT,
+    time=NUMBER,
     written={"type": "number", "description": "when the entry came, UNIX seconds"},
-    by=_TEXT,
-    text=_TEXT,
-    measurements={"type": "object", "additionalProperties": _NUMBER},
+    by=TEXT,
+    text=TEXT,
+    measurements={"type": "object", "additionalProperties": NUMBER},
     photos=array_of(
         object_of(
-            name=_TEXT,
+            name=TEXT,
             address=_ADDRESS,
             type={"enum": list(TYPES)},
             size={"type": "integer", "description": "bytes"},
@@ -126,33 +126,33 @@ _ENTRY: Final = object_of(
     waiting=_WAITING,
     refused={"type": "string", "description": "why the database refused it or a part of it, or empty"},
     earlier={
-        **array_of(object_of(text=_TEXT, by=_TEXT, written=_NUMBER)),
+        **array_of(object_of(text=TEXT, by=TEXT, written=NUMBER)),
         "description": "the texts before the corrections, oldest first",
     },
 )
 _ENTRIES: Final = object_of(
-    environment=_TEXT,
+    environment=TEXT,
     entries=array_of(_ENTRY),
     more={"type": "boolean", "description": "older entries follow: ask with the time of the last as `end`"},
     missing={"type": "string", "description": "why stored entries are missing, or empty"},
 )
 _PHOTOS: Final = object_of(
-    environment=_TEXT,
-    cameras=array_of({**_TEXT, "description": "the configured cameras"}),
+    environment=TEXT,
+    cameras=array_of({**TEXT, "description": "the configured cameras"}),
     photos=array_of(
         object_of(
-            id=_TEXT,
+            id=TEXT,
             address=_ADDRESS,
-            environment=_TEXT,
-            camera=_TEXT,
-            time=_NUMBER,
+            environment=TEXT,
+            camera=TEXT,
+            time=NUMBER,
             width={"type": "integer", "description": "pixels"},
             height={"type": "integer", "description": "pixels"},
             bytes=_INTEGER,
-            sha256=_TEXT,
+            sha256=TEXT,
             recipe_run={"type": "string", "description": "the id of the run at that time, or empty"},
-            canopy_cover={**_NUMBER_OR_NULL, "description": "percent; null in the dark"},
-            canopy_greenness={**_NUMBER_OR_NULL, "description": "0 to 1; null without leaves"},
+            canopy_cover={**NUMBER_OR_NULL, "description": "percent; null in the dark"},
+            canopy_greenness={**NUMBER_OR_NULL, "description": "0 to 1; null without leaves"},
         )
     ),
     more={"type": "boolean", "description": "older photos follow: ask with the time of the last as `end`"},
@@ -162,21 +162,21 @@ ANSWERS: Final[dict[str, dict[str, Any]]] = {
     "object": {"type": "object"},
     "names": object_of(results=_NAMES),
     "value": object_of(result={}),
-    "service": object_of(request_type=_TEXT, node=_TEXT, args=_NAMES),
-    "reply": object_of(success={"const": True}, message=_TEXT),
-    "topic": object_of(type=_TEXT, subs=_NAMES, pubs=_NAMES),
+    "service": object_of(request_type=TEXT, node=TEXT, args=_NAMES),
+    "reply": object_of(success={"const": True}, message=TEXT),
+    "topic": object_of(type=TEXT, subs=_NAMES, pubs=_NAMES),
     "posted": object_of(
         ("message",),
-        message=_TEXT,
+        message=TEXT,
         hint={"type": "string", "description": "why the message has no effect, or only a part of it"},
     ),
-    "data": object_of(result={}, time=_NUMBER, quality=_QUALITY, node=_TEXT),
+    "data": object_of(result={}, time=NUMBER, quality=_QUALITY, node=TEXT),
     "session": object_of(
         access={"enum": ["local", "open", "couchdb"]},
         user={"type": "string", "description": "empty without a valid login"},
         role={"enum": ["", "reader", "operator", "admin"], "description": "empty without any permission"},
     ),
-    "node": object_of(node_name=_TEXT, pubs=_NAMES, subs=_NAMES, srvs=_NAMES, params=_NAMES),
+    "node": object_of(node_name=TEXT, pubs=_NAMES, subs=_NAMES, srvs=_NAMES, params=_NAMES),
     "stream": {"anyOf": [object_of(**_MESSAGE), _DROPPED]},
     "topics": {
         "anyOf": [

@@ -21,8 +21,7 @@ from growd_analysis.figures.figures import (
     Rating,
     RunFigures,
 )
-from growd_analysis.figures.series_account import EventAccount, OutputAccount, VariableAccount
-from growd_analysis.figures.tally import short
+from growd_analysis.figures.series_account import EventAccount, OutputAccount, VariableAccount, short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import InvalidValueError
@@ -29,6 +30,7 @@ AGAIN_S: Final = (86_400.0, 14 * 86_400.0)
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class FigureKeeper:
     """Adds the member `figures` to the document of each ended run.
 
@@ -38,56 +40,49 @@ class FigureKeeper:
     the figures as JSON; it may raise `StoreError`.
     """
 
-    def __init__(
-        self,
-        local: LocalStore,
-        couch: Couch,
-        clock: Clock,
-        *,
-        database: str,
-        make: Make,
-        is_delivered: Callable[[float], Awaitable[bool]],
-    ) -> None:
-        self._local = local
-        self._couch = couch
-        self._clock = clock
-        self._database = database
-        self._make = make
-        self._is_delivered = is_delivered
+    local: LocalStore
+    couch: Couch
+    clock: Clock
+    _: KW_ONLY
+    database: str
+    make: Make
+    is_delivered: Callable[[float], Awaitable[bool]]
+
+    def __post_init__(self) -> None:
         fault = TaskFault(_log, "the figures of a run wait for the database", "the runs have their figures")
-        self.work = DatabaseWork(clock, self._make_all, fault)
+        self.work = DatabaseWork(self.clock, self._make_all, fault)
 
     async def _make_all(self) -> float | None:
         """Make all that are due; in how many seconds to look again, None for only after a call."""
-        rows = await self._local.states(FIGURES_KEY)
+        rows = await self.local.states(FIGURES_KEY)
         waits = [await self._look_at(row, text) for row, text in rows]
         return min((wait for wait in waits if wait is not None), default=None)
 
     async def _look_at(self, key: str, text: str) -> float | None:
         row = json.loads(text)
-        wait = float(row["due"]) - self._clock.time()
+        wait = float(row["due"]) - self.clock.time()
         if wait > 0:
             return wait
         run_id, ended = key.removeprefix(FIGURES_KEY), float(row["ended"])
-        if await self._local.state(DOCUMENT_KEY + run_id) is not None:
+        if await self.local.state(DOCUMENT_KEY + run_id) is not None:
             return None  # `RunDocuments` calls `look_now` once it is written
-        if not await self._is_delivered(ended):
+        if not await self.is_delivered(ended):
             return RETRIES.first_s
         await self._add(run_id)
-        due = next((ended + after for after in AGAIN_S if ended + after > self._clock.time()), None)
+        due = next((ended + after for after in AGAIN_S if ended + after > self.clock.time()), None)
         if due is None:
-            await self._local.write(functools.partial(delete_state, key=key))
+            await self.local.write(functools.partial(delete_state, key=key))
             return None
-        await self._local.save_state(key, {"ended": ended, "due": due})
-        return due - self._clock.time()
+        await self.local.save_state(key, {"ended": ended, "due": due})
+        return due - self.clock.time()
 
     async def _add(self, run_id: str) -> None:
-        document = await self._couch.get(self._database, run_id)
+        document = await self.couch.get(self.database, run_id)
         if document is None:
             _log.warning("the figures of the run %s are not made: its document was deleted", run_id)
             return
         try:
-            figures = await self._make(document)
+            figures = await self.make(document)
         except StoreError:
             raise
         except InvalidValueError as error:
@@ -99,7 +94,7 @@ class FigureKeeper:
         present = document.get("figures")
         if present == figures or _is_less_exact(figures, present):
             return
-        if await self._couch.put(self._database, document | {"figures": figures}) is None:
+        if await self.couch.put(self.database, document | {"figures": figures}) is None:
             raise CouchConflictError(run_id)
 
 

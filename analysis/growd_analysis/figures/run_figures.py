@@ -15,23 +15,28 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from growd.bus.errors import InvalidValueError
+from growd.recipes.circumstances import counted_outputs
+from growd.store.errors import StoreError
 from growd.store.reading.pages import MOST_ROWS, slices
-from growd.store.reading.source import ExportedPoint, Span, exported_point
+from growd.store.reading.source import ExportedPoint, Series, Span, exported_point
 from growd.store.rollups.document import RETIRED, RollupSeries, span_of
+from growd.variables import VALVE, VARIABLES
+from growd.wiring.actuators import rated_outputs
 from growd_analysis.figures.account import Bucket, RunAccount
-from growd_analysis.figures.counted import with_counted
-from growd_analysis.figures.figures import NO_RATINGS, RunFigures
-from growd_analysis.figures.run_points import WIDTH_S, check_unmoved, is_rolled_up, retired_until, series_of
+from growd_analysis.figures.figures import GRAMS_PER_LITRE, NO_RATINGS, OutputFigures, Rating, RunFigures
+from growd_analysis.figures.series_account import short
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
     from datetime import tzinfo
 
+    from growd.bus import Bus
+    from growd.config import Chamber
+    from growd.control.wear import Rated
     from growd.store.couch import Document
     from growd.store.history.history import History
     from growd.store.reading.source import Series, SourceReader
     from growd.store.rollups.document import Rollup
-    from growd_analysis.figures.figures import Rating
 
 LONGEST_DAYS: Final = 1_100
 """Of a run. A longer one has a wrong time, such as that of a clock before it was set."""
@@ -263,3 +268,132 @@ def _buckets(document: Rollup) -> Iterator[Bucket]:
             document.category, document.variable, start, start + document.width,
             low, mean, high, last, last_at, count,
         )  # fmt: skip
+
+
+WIDTH_S: Final = 300
+"""The width of the rollups that stand for retired points."""
+
+_CATEGORIES: Final = ("measured", "desired", "commanded", "quality", "event")
+
+
+class PointsRetiredError(StoreError):
+    """Points were deleted while they were read: reading again gives all."""
+
+
+async def retired_until(reader: SourceReader) -> float:
+    """The UNIX time before which points may have been deleted, so that rollups stand for them."""
+    states = [await reader.rollup_state(name) for name in (reader.source.points, reader.source.events)]
+    return float(max((state.sealed_until for state in states if state is not None), default=0))
+
+
+async def check_unmoved(reader: SourceReader, known: float, start: float) -> None:
+    """Raise `PointsRetiredError` if points from `start` on were deleted since `known` was the time above."""
+    now = await retired_until(reader)
+    if now > max(known, start):
+        raise PointsRetiredError("old points of the run were deleted while they were read; try again")
+
+
+async def series_of(reader: SourceReader, environment: str) -> list[Series]:
+    """All series of an environment, without their newest points, also those with rollups only."""
+    found: list[Series] = []
+    for category in _CATEGORIES:
+        database = reader.source.database_of(category)
+        names = {*await reader.variables(database, environment, category)}
+        if reader.source.rollups and category in RETIRED:
+            names |= {*await reader.rolled_up(environment, category)}
+        found += [Series((environment, category, name), {}, database) for name in sorted(names)]
+    return found
+
+
+def is_rolled_up(point: ExportedPoint, until: float) -> bool:
+    """Whether a bucket before `until` stands for a point; readings by hand are kept."""
+    return point.timestamp < until and point.kind in RETIRED and not point.is_manual
+
+
+class CountedUse(msgspec.Struct, frozen=True):
+    """The counters of an output, which began at `since` (UNIX seconds); None for what is not counted."""
+
+    variable: str
+    since: float
+    cycles: int
+    on_s: float
+    energy_kwh: float | None = None
+    volume_l: float | None = None
+
+
+def with_counted(figures: RunFigures, start: Any, end: Any) -> RunFigures:
+    """The figures with times, starts and use of outputs from the counters at the start and end of the run.
+
+    Both are the counters by output, as the record of the run has them. Outputs without counters at both,
+    or whose counters began anew, keep what their commands say; so do the figures of single days.
+    """
+    outputs = {one.variable: one for one in figures.outputs}
+    for variable, used in _used(start, end).items():
+        if variable in outputs or used.on_s:
+            outputs[variable] = _counted(outputs.get(variable) or _unknown(variable, len(figures.days)), used)
+    return msgspec.structs.replace(figures, outputs=[one for _, one in sorted(outputs.items())])
+
+
+def _used(start: Any, end: Any) -> dict[str, CountedUse]:
+    """What was counted between both, by variable, of all its outputs."""
+    first, last = (msgspec.convert(each or {}, dict[str, CountedUse]) for each in (start, end))
+    pairs = [(first.get(name), counters) for name, counters in last.items()]
+    found: dict[str, list[tuple[CountedUse, CountedUse]]] = {one.variable: [] for one in last.values()}
+    for before, after in pairs:
+        if before is None or (before.since, before.variable) != (after.since, after.variable):
+            found.pop(after.variable, None)
+        elif after.variable in found:
+            found[after.variable].append((before, after))
+    return {variable: _difference(both) for variable, both in found.items()}
+
+
+def _difference(pairs: Sequence[tuple[CountedUse, CountedUse]]) -> CountedUse:
+    def of(member: str) -> Any:
+        """None if it is not known of one."""
+        values = [(getattr(before, member), getattr(after, member)) for before, after in pairs]
+        known = [after - before for before, after in values if before is not None and after is not None]
+        return sum(known) if len(known) == len(values) else None
+
+    counted = {member: of(member) for member in ("cycles", "on_s", "energy_kwh", "volume_l")}
+    return msgspec.structs.replace(pairs[0][1], **counted)
+
+
+def _counted(one: OutputFigures, used: CountedUse) -> OutputFigures:
+    litres = None if used.volume_l is None else short(used.volume_l)
+    is_gas = litres is not None and one.variable == VALVE
+    return msgspec.structs.replace(
+        one,
+        on_s=round(used.on_s, 3),
+        starts=used.cycles,
+        litres=litres,
+        grams=short((litres or 0.0) * GRAMS_PER_LITRE) if is_gas else None,
+        energy_kwh=None if used.energy_kwh is None else short(used.energy_kwh),
+        is_counted=True,
+    )
+
+
+def _unknown(variable: str, days: int) -> OutputFigures:
+    """An output without commands of its own, such as a channel of the lamp."""
+    known = VARIABLES.get(variable)
+    none = [0.0] * days
+    return OutputFigures(variable, known.unit if known else "", 0.0, 0.0, None, None, none, none, None)
+
+
+def ratings_of(chamber: Chamber, bus: Bus) -> dict[str, Rating]:
+    """What all outputs of a variable consume together at full level, pumps by their calibrations."""
+    in_force = {each["name"]: each["flow_ml_min"] for each in counted_outputs(bus, chamber.environment)}
+    by_variable: dict[str, list[Rated]] = {}
+    for rated in rated_outputs(chamber):
+        by_variable.setdefault(rated.variable, []).append(rated)
+    ratings = {}
+    for variable, outputs in by_variable.items():
+        watts = [each.power_w for each in outputs]
+        flows = [in_force.get(each.name, each.flow_ml_min) for each in outputs]
+        ratings[variable] = Rating(_sum(watts), _sum(flows, 0.001))
+    return ratings
+
+
+def _sum(values: Sequence[float | None], factor: float = 1.0) -> float | None:
+    """None if one is not known."""
+    known = [value * factor for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None

@@ -1,1 +1,1 @@
-"""Points out of the database into files: CSV, Parquet, wide tables; an export resumes."""
+"""Points out of the database, for clients as CSV, and into files: CSV, Parquet, wide tables."""

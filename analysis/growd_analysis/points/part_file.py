@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 import msgspec
@@ -13,9 +14,11 @@ from growd.runtime.files import exists_already
 from growd.store.errors import PartFileError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from types import TracebackType
 
+_UNWRITTEN: Final = "%s can't be written: %s"
 _MARK_S: Final = 0.5  # an interrupted export loses what came after the last mark
 
 Place = tuple[str, str, str]
@@ -50,6 +53,15 @@ class StreamFile:
         self.mark = Mark({}, self.mark.bytes + len(data), self.mark.rows + rows, place)
 
 
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Raise `PartFileError` for an error of the system in the body."""
+    try:
+        yield
+    except OSError as error:
+        raise PartFileError(_UNWRITTEN % (path, error.strerror or error)) from None
+
+
 class PartFile:
     """`path` while it is written, as `path`.part, with its mark in `path`.part.json.
 
@@ -73,7 +85,7 @@ class PartFile:
         self._head = b""  # written before the first row
         self._file: BinaryIO | None = None
         if not path.parent.is_dir():
-            raise _refused(self.part, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+            raise PartFileError(_UNWRITTEN % (self.part, os.strerror(errno.ENOENT)))
         if self._size:
             self._open()
 
@@ -94,23 +106,16 @@ class PartFile:
         if not rows and self._file is None:
             self._head += data
             return
-        file = self._file or self._open()
-        try:
-            file.write(data)
-            self._size += len(data)
-            self.mark = Mark(self.mark.query, self._size, self.mark.rows + rows, place)
-            if time.monotonic() - self._marked_at > _MARK_S:
-                self.save()
-        except OSError as error:
-            raise _refused(self.part, error) from None
+        self.append(data)
+        self.mark = Mark(self.mark.query, self._size, self.mark.rows + rows, place)
+        if time.monotonic() - self._marked_at > _MARK_S:
+            self.save()
 
     def append(self, data: bytes) -> None:
         """Append data that counts with the next `write`: an interruption before it drops the data."""
         file = self._file or self._open()
-        try:
+        with explained(self.part):
             file.write(data)
-        except OSError as error:
-            raise _refused(self.part, error) from None
         self._size += len(data)
 
     def begin(self) -> None:
@@ -122,12 +127,10 @@ class PartFile:
         """Sync what was written, then write the mark."""
         if self._file is None:
             return
-        try:
+        with explained(self.part):
             self._file.flush()
             os.fsync(self._file.fileno())
             self._write_mark()
-        except OSError as error:
-            raise _refused(self.part, error) from None
         self._marked_at = time.monotonic()
 
     def finish(self) -> None:
@@ -140,15 +143,13 @@ class PartFile:
         """Give the name to another file, made from this one, and delete the parts."""
         if self._file is not None:
             self._file.close()
-        try:
+        with explained(self._path):
             whole.replace(self._path)
             self.part.unlink(missing_ok=True)
             self._sidecar.unlink(missing_ok=True)
-        except OSError as error:
-            raise _refused(self._path, error) from None
 
     def _open(self) -> BinaryIO:
-        try:
+        with explained(self.part):
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             self._file = os.fdopen(os.open(self.part, flags, self._mode), "r+b")
             os.fchmod(self._file.fileno(), self._mode & os.fstat(self._file.fileno()).st_mode)
@@ -158,8 +159,6 @@ class PartFile:
             self._size += len(self._head)
             self._head = b""
             self._write_mark()
-        except OSError as error:
-            raise _refused(self.part, error) from None
         return self._file
 
     def _found(self, query: dict[str, str]) -> Mark:
@@ -170,7 +169,7 @@ class PartFile:
         except FileNotFoundError:
             return Mark(query)
         except OSError as error:
-            raise _refused(self._sidecar, error) from None
+            raise PartFileError(_UNWRITTEN % (self._sidecar, error.strerror)) from None
         except msgspec.DecodeError as error:
             raise PartFileError(f"{self._sidecar} can't be used ({error}): --replace starts over") from None
         if mark.query != query:
@@ -191,7 +190,3 @@ class PartFile:
         new = self._sidecar.with_name(self._sidecar.name + ".new")
         new.write_bytes(msgspec.json.encode(self.mark))
         new.replace(self._sidecar)
-
-
-def _refused(path: Path, error: OSError) -> PartFileError:
-    return PartFileError(f"{path} can't be written: {error.strerror}")

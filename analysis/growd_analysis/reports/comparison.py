@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from growd import __version__
 from growd.store.run_documents import short_id
-from growd_analysis.reports.axes import duration_axis
-from growd_analysis.reports.elements import Element, add, document, element, table
-from growd_analysis.reports.plots import COLOURS, DASHES, Frame, Steps, key
+from growd_analysis.reports.elements import Element, document, element, table
+from growd_analysis.reports.plots import COLOURS, DASHES, Frame, Steps, duration_axis, key
 from growd_analysis.reports.report import how, value_range
 from growd_analysis.reports.rows import figure_rows
 
@@ -101,14 +100,11 @@ def _runs(names: Sequence[str], readings: Sequence[RunReading], language: Langua
 
 
 def _key(names: Sequence[str]) -> Element:
-    def sample(number: int, svg: Element) -> None:
-        line = element(
-            "path", d="M0 6H26", stroke=COLOURS[number], stroke_width=2, stroke_dasharray=DASHES[number]
-        )
-        svg.append(line)
-
-    entries = [key(name, lambda svg, n=n: sample(n, svg)) for n, name in enumerate(names)]  # type: ignore[misc]
-    return add(element("ul", class_="key"), *entries)
+    entries = [
+        key(name, element("path", d="M0 6H26", stroke=colour, stroke_width=2, stroke_dasharray=dash))
+        for name, colour, dash in zip(names, COLOURS, DASHES, strict=False)
+    ]
+    return element("ul", *entries, class_="key")
 
 
 def _figures(names: Sequence[str], readings: Sequence[RunReading], language: Language) -> Element:

@@ -2,14 +2,79 @@
 
 from __future__ import annotations
 
+from datetime import datetime, time, timedelta
+from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from growd_analysis.reports.elements import Element, add, element
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from growd_analysis.reports.axes import Axis
+    from growd_analysis.reports.language import Language
+
+_HOUR: Final = 3_600
+_DAY: Final = 86_400
+_STEPS: Final = (
+    *(60, 120, 300, 600, 1_800),
+    *(_HOUR, 2 * _HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR),
+    *(_DAY, 2 * _DAY, 7 * _DAY, 14 * _DAY, 28 * _DAY, 91 * _DAY, 364 * _DAY),
+)
+_MOST_TICKS: Final = 9
+
+
+class Axis(NamedTuple):
+    """From `low` to `high`, with labels at some values."""
+
+    low: float
+    high: float
+    ticks: list[tuple[float, str]]
+
+
+def value_axis(low: float, high: float, least: float, language: Language) -> Axis:
+    """An axis of round values that covers a range, which counts as at least so wide."""
+    more = max(0.06 * (high - low), (least - (high - low)) / 2)
+    bottom = low - more if low < 0 else max(0.0, low - more)
+    top = high + more
+    rough = (top - bottom) / 4
+    power = 10.0 ** floor(log10(rough))
+    step = next(times * power for times in (1, 2, 5, 10) if times * power >= rough)
+    decimals = max(0, -floor(log10(step)))
+    numbers = range(ceil(bottom / step), floor(top / step) + 1)
+    return Axis(bottom, top, [(n * step, language.number(n * step, decimals)) for n in numbers])
+
+
+def clock_axis(start: float, end: float, language: Language) -> Axis:
+    """An axis of UNIX times, with labels at round local times."""
+    step = _step(end - start)
+    midnight = datetime.combine(datetime.fromtimestamp(start, language.zone).date(), time(), language.zone)
+    ticks: list[tuple[float, str]] = []
+    for n in range(int((end - start + _DAY) / step) + 2):
+        at = (
+            (midnight + timedelta(days=n * step // _DAY)).timestamp()
+            if step >= _DAY
+            else midnight.timestamp() + n * step
+        )
+        if start <= at <= end:
+            is_day = step >= _DAY or datetime.fromtimestamp(at, language.zone).time() == time()
+            ticks.append((at, language.short_day(at) if is_day else language.time_of_day(at)))
+    return Axis(start, end, ticks)
+
+
+def duration_axis(length: float, language: Language) -> Axis:
+    """An axis of seconds since a start, in days or hours or minutes."""
+    step = _step(length)
+    unit_s, unit = (_DAY, "d") if step >= _DAY else (_HOUR, "h") if step >= _HOUR else (60, "min")
+    ticks = [
+        (float(n * step), f"{language.number(n * step / unit_s, 0)} {unit}")
+        for n in range(int(length / step) + 1)
+    ]
+    return Axis(0.0, length, ticks)
+
+
+def _step(length: float) -> int:
+    return next((step for step in _STEPS if length / step <= _MOST_TICKS), _STEPS[-1])
+
 
 WIDTH: Final = 720
 HEIGHT: Final = 190
@@ -19,8 +84,7 @@ GREEN: Final = "#1c6b3c"
 BLUE: Final = "#1f5fa8"
 COLOURS: Final = (GREEN, "#a34a00", BLUE, "#7a2c8f", "#6b6300", "#444444")
 DASHES: Final = (None, "7 3", "2 2", "9 2 2 2", "5 5", "1 3")
-_MARK_COLOURS: Final = {"fault": "#a8201a", "interlock": "#a8201a", "hold": "#a34a00", "recipe": BLUE}
-_MOST_LABELLED: Final = 21  # bars
+MARK_COLOURS: Final = {"fault": "#a8201a", "interlock": "#a8201a", "hold": "#a34a00", "recipe": BLUE}
 
 
 class Steps(NamedTuple):
@@ -86,8 +150,8 @@ class Frame:
             y = self.y(value)
             self.svg.append(element("path", d=f"M{_LEFT} {y:.1f}H{WIDTH - _RIGHT}", stroke="#d5dbd2"))
             self.svg.append(element("text", label, x=_LEFT - 5, y=y + 3.5, text_anchor="end"))
-        for time, label in self._x.ticks:
-            x = self.x(time)
+        for at, label in self._x.ticks:
+            x = self.x(at)
             self.svg.append(element("path", d=f"M{x:.1f} {bottom}v4", stroke="#566052"))
             anchor = "end" if x > WIDTH - 30 else "middle"
             self.svg.append(element("text", label, x=x, y=bottom + 15, text_anchor=anchor))
@@ -137,7 +201,7 @@ class Frame:
                     )
                 )
             shape = "l4 -7h-8z" if mark.kind == "note" else "m-4 0h8l-4 -7z"
-            colour = _MARK_COLOURS.get(mark.kind, "#3c443a")
+            colour = MARK_COLOURS.get(mark.kind, "#3c443a")
             self.svg.append(
                 element("path", element("title", mark.text), d=f"M{x:.1f} {_TOP - 3}{shape}", fill=colour)
             )
@@ -153,21 +217,19 @@ class Frame:
             self.svg.append(element("path", d=path, **attributes))
 
 
-def key(name: str, draw: Callable[[Element], None]) -> Element:
+def key(name: str, *shapes: Element) -> Element:
     """An entry of a key: a sample of 26 by 12, and its name."""
-    sample = element("svg", viewBox="0 0 26 12", aria_hidden="true")
-    draw(sample)
-    return element("li", sample, name)
+    return element("li", element("svg", *shapes, viewBox="0 0 26 12", aria_hidden="true"), name)
 
 
 def _stretches(steps: Steps) -> Iterator[tuple[list[tuple[float, float]], float]]:
     """The stretches with values: their steps, and the time at which each ends."""
     present: list[tuple[float, float]] = []
-    for time, value in zip(steps.times, steps.values, strict=True):
+    for at, value in zip(steps.times, steps.values, strict=True):
         if value is not None:
-            present.append((time, value))
+            present.append((at, value))
         elif present:
-            yield present, time
+            yield present, at
             present = []
     if present:
         yield present, steps.times[-1]

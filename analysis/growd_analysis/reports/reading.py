@@ -38,23 +38,15 @@ _NOTHING: Final = Steps([], [])
 
 
 class ReadPhoto(NamedTuple):
-    """The media type, size and content of a photo; None for one that is too large."""
-
-    media: str
-    size: int
-    content: bytes | None
-
-
-PhotoReader = Callable[[str, str, int], Awaitable[ReadPhoto | None]]
-"""Reads a photo of a note of up to so many bytes, by the id of the note and its name."""
-
-
-class ShownPhoto(NamedTuple):
-    """A photo: its address as `data:`, "" if it is too large for the report."""
+    """A photo of a note; its address is `data:`, or "" if it is too large for the report."""
 
     name: str
     size: int
     address: str
+
+
+PhotoReader = Callable[[str, str, int], Awaitable[ReadPhoto | None]]
+"""Reads a photo of a note of up to so many bytes, by the id of the note and its name."""
 
 
 class CameraShot(NamedTuple):
@@ -71,7 +63,7 @@ class Note(NamedTuple):
     by: str
     text: str
     measurements: dict[str, Any]
-    photos: list[ShownPhoto]
+    photos: list[ReadPhoto]
 
 
 class RunCourse(NamedTuple):
@@ -150,13 +142,13 @@ def camera_shots(data: Path, reading: RunReading) -> list[CameraShot]:
         for photo in dict.fromkeys((lit[0], lit[len(lit) // 2], lit[-1])):
             file = data / FOLDER / photo.file(small=photo.bytes > SMALL_PHOTO)
             with suppress(OSError):  # it was thinned just now
-                found.append(CameraShot(photo, _address("image/jpeg", file.read_bytes())))
+                found.append(CameraShot(photo, data_address("image/jpeg", file.read_bytes())))
     return found
 
 
-async def _photos(keys: Sequence[tuple[str, str]], photo: PhotoReader) -> dict[tuple[str, str], ShownPhoto]:
+async def _photos(keys: Sequence[tuple[str, str]], photo: PhotoReader) -> dict[tuple[str, str], ReadPhoto]:
     """The photos by note and name, the small ones first."""
-    found: dict[tuple[str, str], ShownPhoto] = {}
+    found: dict[tuple[str, str], ReadPhoto] = {}
     left = LARGEST_PHOTOS
     for most in (SMALL_PHOTO, LARGEST_PHOTO):
         for key in keys:
@@ -164,18 +156,13 @@ async def _photos(keys: Sequence[tuple[str, str]], photo: PhotoReader) -> dict[t
                 continue
             read = await photo(*key, min(left, most))
             if read is not None:
-                found[key] = _photo(key[1], read)
-                left -= read.size if read.content is not None else 0
+                found[key] = read
+                left -= read.size if read.address else 0
     return found
 
 
-def _photo(name: str, read: ReadPhoto) -> ShownPhoto:
-    if read.content is None:
-        return ShownPhoto(name, read.size, "")
-    return ShownPhoto(name, read.size, _address(read.media, read.content))
-
-
-def _address(media: str, content: bytes) -> str:
+def data_address(media: str, content: bytes) -> str:
+    """The content of a photo as an address."""
     return f"data:{media};base64,{base64.b64encode(content).decode()}"
 
 

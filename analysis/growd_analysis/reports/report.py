@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from growd import __version__
 from growd.variables import VALVE, VARIABLES
 from growd_analysis.reports import tables
-from growd_analysis.reports.axes import Axis, clock_axis, value_axis
-from growd_analysis.reports.elements import Element, add, document, element
-from growd_analysis.reports.plots import BLUE, GREEN, EventMark, Frame, key
+from growd_analysis.reports.elements import Element, document, element
+from growd_analysis.reports.plots import (
+    BLUE,
+    GREEN,
+    MARK_COLOURS,
+    Axis,
+    EventMark,
+    Frame,
+    clock_axis,
+    key,
+    value_axis,
+)
 from growd_analysis.reports.reading import notes_of
 
 if TYPE_CHECKING:
@@ -154,40 +163,20 @@ def _climate(variable: VariableFigures, course: RunCourse, setting: _Setting) ->
 
 def _key(setting: _Setting) -> Element:
     say = setting.language.say
-
-    def line(sample: Element) -> None:
-        sample.append(element("rect", x=0, y=2, width=26, height=8, fill=GREEN, fill_opacity=0.22))
-        sample.append(element("path", d="M0 6H26", stroke=GREEN, stroke_width=1.5))
-
-    def dashed(sample: Element) -> None:
-        sample.append(element("path", d="M0 6H26", stroke=BLUE, stroke_width=1.5, stroke_dasharray="5 3"))
-
-    def area(colour: str, sample: Element) -> None:
-        sample.append(element("rect", x=0, y=0, width=26, height=12, fill=colour))
-
-    def mark(kind: str, sample: Element) -> None:
-        down = kind == "note"
-        path = "M13 10l4 -7h-8z" if down else "M9 10h8l-4 -7z"
-        colours = {"recipe": BLUE, "note": "#3c443a", "hold": "#a34a00"}
-        sample.append(element("path", d=path, fill=colours.get(kind, "#a8201a")))
-
-    entries = [key(say("measured"), line), key(say("set_point"), dashed)]
-    if setting.dark:
-        entries.append(key(say("dark"), lambda sample: area(DARK, sample)))
-    if setting.figures.gaps:
-        entries.append(key(say("gap"), lambda sample: area(GAP, sample)))
+    band = element("rect", x=0, y=2, width=26, height=8, fill=GREEN, fill_opacity=0.22)
+    line = element("path", d="M0 6H26", stroke=GREEN, stroke_width=1.5)
+    dashed = element("path", d="M0 6H26", stroke=BLUE, stroke_width=1.5, stroke_dasharray="5 3")
+    entries = [key(say("measured"), band, line), key(say("set_point"), dashed)]
+    for text, colour, spans in (("dark", DARK, setting.dark), ("gap", GAP, setting.figures.gaps)):
+        if spans:
+            entries.append(key(say(text), element("rect", x=0, y=0, width=26, height=12, fill=colour)))
     kinds = {one.kind for one in setting.marks}
-    names = {
-        "fault": "fault",
-        "interlock": "interlock",
-        "hold": "hold",
-        "note": "note",
-        "recipe": "event_recipe",
-    }
-    for kind, text in names.items():
+    for kind in ("fault", "interlock", "hold", "note", "recipe"):
         if kind in kinds:
-            entries.append(key(say(text), lambda sample, kind=kind: mark(kind, sample)))  # type: ignore[misc]
-    return add(element("ul", class_="key"), *entries)
+            path = "M13 10l4 -7h-8z" if kind == "note" else "M9 10h8l-4 -7z"
+            shape = element("path", d=path, fill=MARK_COLOURS.get(kind, "#3c443a"))
+            entries.append(key(say("event_recipe" if kind == "recipe" else kind), shape))
+    return element("ul", *entries, class_="key")
 
 
 def _marks(events: list[dict[str, Any]], notes: list[Note], language: Language) -> list[EventMark]:

@@ -5,14 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from contextlib import asynccontextmanager
-from importlib import import_module
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import BusyError
 from growd.store.errors import StoreError
-from growd_analysis.figures.counted import with_counted
-from growd_analysis.figures.run_figures import RunProgress, end_of, kept_figures
-from growd_analysis.figures.run_points import PointsRetiredError
+from growd_analysis.figures.run_figures import (
+    PointsRetiredError,
+    RunProgress,
+    end_of,
+    kept_figures,
+    with_counted,
+)
+from growd_analysis.reports.comparison import comparison
+from growd_analysis.reports.language import Language
+from growd_analysis.reports.reading import RunReading, camera_shots
+from growd_analysis.reports.report import report
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -39,6 +47,7 @@ class ReportTimeoutError(StoreError):
     """A request took too long."""
 
 
+@dataclass(eq=False)
 class RunReports:
     """Reports of the runs in `archive`. Every call raises `StoreError` and `BusError`.
 
@@ -48,28 +57,18 @@ class RunReports:
     the report of a long run is soon there again.
     """
 
-    def __init__(
-        self,
-        archive: RunArchive,
-        history: History,
-        points: Callable[[str], Awaitable[FigurePoints]],
-        *,
-        ship: Callable[[], AbstractAsyncContextManager[None]],
-        photo: PhotoReader,
-        data: Path,
-        time: Callable[[], float],
-        zone: tzinfo | None,
-        limit_s: float = LIMIT_S,
-    ) -> None:
-        self._archive = archive
-        self._history = history
-        self._points = points
-        self._ship = ship
-        self._photo = photo
-        self._data = data
-        self._time = time
-        self._zone = zone
-        self._limit = limit_s
+    archive: RunArchive
+    history: History
+    points: Callable[[str], Awaitable[FigurePoints]]
+    _: KW_ONLY
+    ship: Callable[[], AbstractAsyncContextManager[None]]
+    photo: PhotoReader
+    data: Path
+    time: Callable[[], float]
+    zone: tzinfo | None
+    limit_s: float = LIMIT_S
+
+    def __post_init__(self) -> None:
         self._waiting = 0
         self._turn = asyncio.Lock()
         self._progress: OrderedDict[str, RunProgress] = OrderedDict()
@@ -77,39 +76,29 @@ class RunReports:
     async def figures(self, run_id: str) -> RunFigures:
         """The figures of a run, those it keeps or new ones."""
         async with self._working():
-            return await self._figures(await self._archive.find(run_id))
+            return await self._figures(await self.archive.find(run_id))
 
     async def report(self, run_id: str, language: str) -> bytes:
         """The report of a run as HTML."""
         async with self._working():
-            await _import_pages()
-            from growd_analysis.reports.language import Language  # noqa: PLC0415  see _import_pages
-            from growd_analysis.reports.reading import RunReading, camera_shots  # noqa: PLC0415
-            from growd_analysis.reports.report import report  # noqa: PLC0415
-
-            run = await self._archive.find(run_id)
-            reading = RunReading(run, await self._figures(run), self._history)
-            now = self._time()
-            described = await self._archive.describe(run, now)
+            run = await self.archive.find(run_id)
+            reading = RunReading(run, await self._figures(run), self.history)
+            now = self.time()
+            described = await self.archive.describe(run, now)
             span = reading.environment, reading.figures.start, reading.figures.end
-            described |= await self._history.events(*span)
-            shots = await asyncio.to_thread(camera_shots, self._data, reading)
-            words = Language(language, self._zone)
-            return await report(reading, described, self._photo, words, now=now, shots=shots)
+            described |= await self.history.events(*span)
+            shots = await asyncio.to_thread(camera_shots, self.data, reading)
+            words = Language(language, self.zone)
+            return await report(reading, described, self.photo, words, now=now, shots=shots)
 
     async def comparison(self, run_ids: Sequence[str], language: str) -> bytes:
         """A comparison of runs as HTML."""
         async with self._working():
-            await _import_pages()
-            from growd_analysis.reports.comparison import comparison  # noqa: PLC0415  see _import_pages
-            from growd_analysis.reports.language import Language  # noqa: PLC0415
-            from growd_analysis.reports.reading import RunReading  # noqa: PLC0415
-
             readings = []
             for run_id in run_ids:
-                run = await self._archive.find(run_id)
-                readings.append(RunReading(run, await self._figures(run), self._history))
-            return await comparison(readings, Language(language, self._zone), now=self._time())
+                run = await self.archive.find(run_id)
+                readings.append(RunReading(run, await self._figures(run), self.history))
+            return await comparison(readings, Language(language, self.zone), now=self.time())
 
     @asynccontextmanager
     async def _working(self) -> AsyncIterator[None]:
@@ -118,10 +107,10 @@ class RunReports:
             raise BusyError("reports", MOST_WAITING)
         self._waiting += 1
         try:
-            async with asyncio.timeout(self._limit), self._turn:
+            async with asyncio.timeout(self.limit_s), self._turn:
                 yield
         except TimeoutError:
-            sentence = f"it was not made within {self._limit:g} s; the same request goes on there"
+            sentence = f"it was not made within {self.limit_s:g} s; the same request goes on there"
             raise ReportTimeoutError(sentence) from None
         finally:
             self._waiting -= 1
@@ -130,16 +119,16 @@ class RunReports:
         return kept_figures(run) or await self._new_figures(run)
 
     async def _new_figures(self, run: Document) -> RunFigures:
-        points, ratings, counters = await self._points(str(run["environment"]))
+        points, ratings, counters = await self.points(str(run["environment"]))
         if run.get("ended") is not None:
             counters = run.get("counters_at_end") or {}
         key: str = run["_id"]
-        progress = self._progress.pop(key, None) or RunProgress(run, points, self._zone, ratings)
+        progress = self._progress.pop(key, None) or RunProgress(run, points, self.zone, ratings)
         self._progress[key] = progress
         while len(self._progress) > _MOST_KEPT:
             self._progress.popitem(last=False)
-        async with self._ship():
-            now = self._time()
+        async with self.ship():
+            now = self.time()
             end = end_of(run, now)
             try:
                 if end < now - _SETTLED_S:
@@ -152,9 +141,3 @@ class RunReports:
             newest = progress.copied()
             await newest.read(points, end)
             return with_counted(newest.figures(), run.get("counters"), counters)
-
-
-async def _import_pages() -> None:
-    """Import in a thread what makes pages: it takes a megabyte, and most growds make none."""
-    for module in ("comparison", "language"):
-        await asyncio.to_thread(import_module, f"growd_analysis.reports.{module}")

@@ -76,10 +76,13 @@ async def opened(around: Surroundings) -> AsyncIterator[None]:
 async def _points(around: Surroundings, environment: str) -> FigurePoints:
     """The points of an environment, the ratings of its outputs, and their counters."""
     await load(
-        "growd_analysis.figures.run_figures", "growd_analysis.figures.ratings"
+        "growd_analysis.figures.run_figures", "growd_analysis.figures.run_figures"
     )  # only runs have figures
-    from growd_analysis.figures.ratings import ratings_of  # noqa: PLC0415
-    from growd_analysis.figures.run_figures import FigurePoints, RunPoints  # noqa: PLC0415
+    from growd_analysis.figures.run_figures import (  # noqa: PLC0415
+        FigurePoints,
+        RunPoints,
+        ratings_of,
+    )
 
     points = await RunPoints.of(around.history)
     found = (each for each in chambers_of(around.present()) if each.environment == environment)
@@ -98,7 +101,7 @@ async def _figures(around: Surroundings, zone: tzinfo | None, document: Document
 
 async def _photo(database: Database, note_id: str, name: str, most: int) -> ReadPhoto | None:
     """A photo of a note of at most so many bytes; None if there is none of this name."""
-    from growd_analysis.reports.reading import PHOTO_TYPES, ReadPhoto  # noqa: PLC0415  only reports need it
+    from growd_analysis.reports.reading import PHOTO_TYPES, ReadPhoto, data_address  # noqa: PLC0415  only reports need it
 
     couch, events = database.couch, database.names.events
     note = await couch.get(events, note_id) or {}
@@ -107,6 +110,6 @@ async def _photo(database: Database, note_id: str, name: str, most: int) -> Read
         return None
     size = int(about["length"])
     if size > most:
-        return ReadPhoto(about["content_type"], size, None)
+        return ReadPhoto(name, size, "")
     pieces = [piece async for piece in couch.attachment(events, note_id, note["_rev"], name)]
-    return ReadPhoto(about["content_type"], size, b"".join(pieces))
+    return ReadPhoto(name, size, data_address(about["content_type"], b"".join(pieces)))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 import tempfile
-from contextlib import aclosing, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -16,16 +17,25 @@ from growd.store.history.known_series import MARKS
 from growd.store.reading.source import MissingError, Span, exported_point
 from growd.store.rollups.document import RETIRED, RollupSeries
 from growd.store.run_documents import short_id
-from growd_analysis.figures.run_points import WIDTH_S, check_unmoved, is_rolled_up, retired_until, series_of
+from growd_analysis.figures.run_figures import WIDTH_S, check_unmoved, is_rolled_up, retired_until, series_of
 from growd_analysis.points.csv_format import UNITS, iso_time, stringify
-from growd_analysis.runs.in_thread import in_thread
 from growd_analysis.runs.readme import readme
-from growd_analysis.runs.study import observations, study_fields
-from growd_analysis.runs.tables import EVENTS, OBSERVATIONS, PHOTOS, POINTS, ROLLUPS, STUDY, table
+from growd_analysis.runs.tables import (
+    EVENTS,
+    OBSERVATIONS,
+    PHOTOS,
+    POINTS,
+    ROLLUPS,
+    STUDY,
+    observations,
+    study_fields,
+    table,
+)
 from growd_client.request import API
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from growd.store.reading.source import ExportedPoint, Series, SourceReader
@@ -303,3 +313,18 @@ def _json(value: Any) -> bytes:
     """Readable JSON whose members have a fixed order."""
     plain = json.loads(msgspec.json.encode(value))
     return (json.dumps(plain, indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode()
+
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def in_thread(manager: AbstractContextManager[T]) -> AsyncIterator[T]:
+    """Enter and leave `manager` in a thread; it does not suppress errors."""
+    value = await asyncio.to_thread(manager.__enter__)
+    try:
+        yield value
+    except BaseException:
+        await asyncio.to_thread(manager.__exit__, *sys.exc_info())
+        raise
+    await asyncio.to_thread(manager.__exit__, None, None, None)

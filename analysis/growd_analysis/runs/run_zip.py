@@ -10,6 +10,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from growd.runtime.files import exists_already, sync_folder
 from growd.store.errors import PartFileError
+from growd_analysis.points.part_file import explained
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,10 +55,8 @@ class RunZip:
         self._part = path.with_name(path.name + ".part")
         self._folder = folder
         self._sums: list[str] = []
-        try:
+        with explained(self._part):
             self._zip = ZipFile(self._part, "w", ZIP_DEFLATED)
-        except OSError as error:
-            raise self._refused(error) from None
 
     def __enter__(self) -> Self:
         return self
@@ -76,7 +75,7 @@ class RunZip:
         info = ZipInfo(f"{self._folder}/{name}", _DATE)
         info.compress_type = ZIP_DEFLATED if is_compressed else ZIP_STORED
         info.external_attr, info.create_system = _MODE, _UNIX
-        with self._explained(), self._zip.open(info, "w", force_zip64=True) as file:
+        with explained(self._part), self._zip.open(info, "w", force_zip64=True) as file:
             member = ZipMember(file)
             yield member
         self._sums.append(f"{member.digest()}  {name}\n")
@@ -96,21 +95,9 @@ class RunZip:
     def finish(self) -> None:
         """Add the checksums of all members, and give the file its name."""
         self.add(CHECKSUMS, "".join(self._sums).encode())
-        with self._explained():
+        with explained(self._part):
             self._zip.close()
             with self._part.open("rb") as file:
                 os.fsync(file.fileno())
             self._part.replace(self._path)
             sync_folder(self._path.parent)
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except PartFileError:
-            raise
-        except OSError as error:
-            raise self._refused(error) from None
-
-    def _refused(self, error: OSError) -> PartFileError:
-        return PartFileError(f"{self._part} can't be written: {error.strerror or error}")

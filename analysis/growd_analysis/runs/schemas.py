@@ -7,47 +7,42 @@ from typing import Any, Final
 import msgspec
 
 from growd_analysis.figures.figures import RunFigures
-from growd_web.answer_schemas import EVENT, TRUNCATED, array_of, object_of
+from growd_web.answer_schemas import EVENT, NUMBER, NUMBER_OR_NULL, TEXT, TRUNCATED, array_of, object_of
 
-_NUMBER: Final = {"type": "number"}
-_TEXT: Final = {"type": "string"}
-_NUMBER_OR_NULL: Final = {"type": ["number", "null"]}
 _TEXT_OR_NULL: Final = {"type": ["string", "null"]}
 _LISTED_RUN: Final = object_of(
     ("id", "short_id", "environment", "started"),
-    id=_TEXT,
+    id=TEXT,
     short_id={"type": "string", "description": "`run` and the commands accept it, too"},
-    environment=_TEXT,
-    recipe_id=_TEXT,
-    recipe_rev=_TEXT,
+    environment=TEXT,
+    recipe_id=TEXT,
+    recipe_rev=TEXT,
     revisions={"type": "integer", "description": "how often another recipe took over"},
     started={"type": "number", "description": "UNIX seconds"},
-    started_by=_TEXT,
+    started_by=TEXT,
     offset={"type": "number", "description": "seconds of the recipe at the start"},
-    ended={**_NUMBER_OR_NULL, "description": "UNIX seconds; null while it runs"},
+    ended={**NUMBER_OR_NULL, "description": "UNIX seconds; null while it runs"},
     ended_by=_TEXT_OR_NULL,
     end_reason={**_TEXT_OR_NULL, "description": "finished, stopped ..."},
-    elapsed={**_NUMBER_OR_NULL, "description": "seconds of the recipe at the end"},
+    elapsed={**NUMBER_OR_NULL, "description": "seconds of the recipe at the end"},
     growd={"type": "string", "description": "growd's version"},
 )
 _NOTE: Final = object_of(
-    id=_TEXT,
-    time=_NUMBER,
-    by=_TEXT,
-    text=_TEXT,
+    id=TEXT,
+    time=NUMBER,
+    by=TEXT,
+    text=TEXT,
     measurements={"type": "object", "description": "values that were recorded with it, by variable"},
     corrects={"type": "string", "description": "the id of the note whose text this one replaces"},
     photos={
-        **array_of(_TEXT),
+        **array_of(TEXT),
         "description": "attachments of the document of this id in `environmental_event`",
     },
 )
-_BY_HAND: Final = object_of(
-    id=_TEXT, time=_NUMBER, variable=_TEXT, value=_NUMBER_OR_NULL, unit=_TEXT, by=_TEXT
-)
+_BY_HAND: Final = object_of(id=TEXT, time=NUMBER, variable=TEXT, value=NUMBER_OR_NULL, unit=TEXT, by=TEXT)
 _RUN: Final = object_of(
     run={"type": "object", "description": "the document of `recipe_run`; docs/recipes.md"},
-    short_id=_TEXT,
+    short_id=TEXT,
     until={"type": "number", "description": "UNIX time until which notes and measurements belong to the run"},
     notes=array_of(_NOTE),
     measurements={
@@ -72,7 +67,7 @@ _FIGURES: Final = _generable(
 )
 SCHEMAS: Final[dict[str, Any]] = {
     "AnswerRuns": object_of(
-        environment=_TEXT,
+        environment=TEXT,
         runs=array_of(_LISTED_RUN),
         more={"type": "boolean", "description": "older runs exist: ask again with `before`"},
     ),

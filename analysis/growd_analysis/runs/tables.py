@@ -1,4 +1,7 @@
-"""Tables of an exported run, as CSV or Parquet. Every call blocks."""
+"""Tables of an exported run, as CSV or Parquet, and its experiment in the terms of MIAPPE 1.1 and BrAPI 2.1.
+
+MIAPPE: Papoutsoglou et al. 2020, New Phytol. 227:260, doi:10.1111/nph.16544. Every call blocks.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from growd_analysis.points.csv_format import cell, iso_time, rounded_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from growd_analysis.runs.run_zip import RunZip, ZipMember
 
@@ -27,73 +30,30 @@ class Layout(NamedTuple):
     columns: dict[str, str]
 
 
-POINTS: Final = Layout(
-    "points",
-    {
-        "time": TIME,
-        "environment": TEXT,
-        "category": TEXT,
-        "variable": TEXT,
-        "value": NUMBER,
-        "unit": TEXT,
-        "is_manual": FLAG,
-        "by": TEXT,
-    },
+def _layout(name: str, columns: str) -> Layout:
+    """A table whose columns are texts, but for those with another type behind a colon."""
+    pairs = (column.partition(":") for column in columns.split())
+    return Layout(name, {column: kind or TEXT for column, _, kind in pairs})
+
+
+POINTS: Final = _layout(
+    "points", "time:time environment category variable value:number unit is_manual:flag by"
 )
-EVENTS: Final = Layout(
-    "events",
-    {"time": TIME, "environment": TEXT, "category": TEXT, "variable": TEXT, "value": TEXT, "by": TEXT},
-)
-PHOTOS: Final = Layout(
-    "photos",
-    {
-        "time": TIME,
-        "camera": TEXT,
-        "file": TEXT,
-        "sha256": TEXT,
-        "canopy_cover": NUMBER,
-        "canopy_greenness": NUMBER,
-    },
-)
+EVENTS: Final = _layout("events", "time:time environment category variable value by")
+PHOTOS: Final = _layout("photos", "time:time camera file sha256 canopy_cover:number canopy_greenness:number")
 """Photos of cameras; `file` is the member of the ZIP file."""
-
-STUDY: Final = Layout("study", {"section": TEXT, "field": TEXT, "value": TEXT})
+STUDY: Final = _layout("study", "section field value")
 """Fields of MIAPPE 1.1, by their names there."""
-
-OBSERVATIONS: Final = Layout(
+OBSERVATIONS: Final = _layout(
     "observations",
-    {
-        "studyName": TEXT,
-        "germplasmName": TEXT,
-        "observationUnitDbId": TEXT,
-        "observationUnitName": TEXT,
-        "replicate": TEXT,
-        "factor": TEXT,
-        "modality": TEXT,
-        "observationVariableName": TEXT,
-        "scale": TEXT,
-        "value": NUMBER,
-        "observationTimeStamp": TIME,
-        "collector": TEXT,
-    },
+    "studyName germplasmName observationUnitDbId observationUnitName replicate factor modality "
+    "observationVariableName scale value:number observationTimeStamp:time collector",
 )
 """Measurements by hand, with the names of BrAPI 2.1; `modality` is the treatment."""
-
-ROLLUPS: Final = Layout(
+ROLLUPS: Final = _layout(
     "rollups",
-    {
-        "time": TIME,
-        "environment": TEXT,
-        "category": TEXT,
-        "variable": TEXT,
-        "unit": TEXT,
-        "count": WHOLE,
-        "min": NUMBER,
-        "mean": NUMBER,
-        "max": NUMBER,
-        "last": NUMBER,
-        "last_time": TIME,
-    },
+    "time:time environment category variable unit count:whole min:number mean:number max:number last:number "
+    "last_time:time",
 )
 
 
@@ -107,7 +67,7 @@ class Table(Protocol):
 class _Csv:
     def __init__(self, member: ZipMember, layout: Layout) -> None:
         self._member = member
-        self._cells = [_timed if kind is TIME else cell for kind in layout.columns.values()]
+        self._cells = [_timed if kind == TIME else cell for kind in layout.columns.values()]
         member.write((",".join(layout.columns) + "\r\n").encode())
 
     def add(self, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -154,7 +114,7 @@ class _Parquet:
         rows, self._waiting = self._waiting, []
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(self._kinds)
         arrays = [
-            self._array_of([*map(rounded_ms, column)] if kind is TIME else column, field.type)
+            self._array_of([*map(rounded_ms, column)] if kind == TIME else column, field.type)
             for kind, column, field in zip(self._kinds, columns, self._schema, strict=True)
         ]
         self._writer.write_table(self._pa.Table.from_arrays(arrays, schema=self._schema))
@@ -181,3 +141,57 @@ def table(file: RunZip, layout: Layout, kind: str, scratch: Path) -> Iterator[Ta
 
 def _timed(value: Any) -> str:
     return "" if value is None else iso_time(value)
+
+
+class Term(NamedTuple):
+    """A field of MIAPPE: its section, and its name there."""
+
+    section: str
+    field: str
+
+
+TERMS: Final = {
+    "title": Term("Study", "Study title"),
+    "material": Term("Biological Material", "Biological material ID"),
+    "organism": Term("Biological Material", "Organism"),
+    "cultivar": Term("Biological Material", "Infraspecific name"),
+    "factor": Term("Experimental Factor", "Experimental Factor type"),
+    "treatment": Term("Observation Unit", "Observation Unit factor value"),
+    "unit": Term("Observation Unit", "Observation unit ID"),
+    "replicate": Term("Observation Unit", "Spatial distribution"),
+}
+"""The members of `study`."""
+
+
+def study_fields(run: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Section, field and value of what is known. A replicate is a level and its name, as in replicate:2."""
+    study = _study(run)
+    ended = run["ended"]
+    known: dict[tuple[str, str], str] = {
+        **{TERMS[name]: value for name, value in study.items()},
+        TERMS["replicate"]: f"replicate:{study['replicate']}" if "replicate" in study else "",
+        ("Study", "Start date of study"): iso_time(run["started"]),
+        ("Study", "End date of study"): "" if ended is None else iso_time(ended),
+    }
+    return sorted((*term, value) for term, value in known.items() if value)
+
+
+def observations(described: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """The measurements by hand of a run, as rows of `OBSERVATIONS`."""
+    run = described["run"]
+    study = _study(run)
+    names = ("unit", "replicate", "factor", "treatment")
+    unit = (
+        study.get("title"),
+        study.get("cultivar") or study.get("material"),
+        run["_id"],
+        *map(study.get, names),
+    )
+    return [
+        (*unit, each["variable"], each["unit"], each["value"], each["time"], each["by"] or None)
+        for each in described["measurements"]
+    ]
+
+
+def _study(run: Mapping[str, Any]) -> dict[str, str]:
+    return {"unit": run["_id"], **run.get("study", {})}

@@ -1,4 +1,4 @@
-"""The points of a simulated run in memory, and the reader that figures, reports and exports have of them."""
+"""What a simulated run keeps in memory: points and their reader, the record, and states of components."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right, insort_right
 from itertools import islice
 from math import inf
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from yarl import URL
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from growd.store.reading.source import ExportedPoint, Span
 
     Key = tuple[str, str, str]
+
+    from growd.store.points import PointMaker
 
 _NAMES: Final = Databases()
 SOURCE: Final = PointSource(URL("memory:"), _NAMES.points, _NAMES.events, "svc", lists_series=True)
@@ -161,3 +163,60 @@ class MemoryReader(SourceReader):
 
 def _row(prefix: tuple[str, ...], point: DataPoint) -> str:
     return json.dumps({"id": "", "key": [*prefix, point.timestamp], "value": point.document()})
+
+
+class ShortMemory:
+    """A `Memory` of interlocks, counters and sums for one simulation."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, Any] = {}
+
+    async def state(self, key: str, default: Any = None) -> Any:
+        """The saved state, or `default`."""
+        return self._states.get(key, default)
+
+    async def save_state(self, key: str, value: Any) -> None:
+        """Save the state."""
+        self._states[key] = value
+
+
+class OneRun:
+    """The `Journal` of one run, whose present record is `document`."""
+
+    def __init__(self, points: PointsInMemory, maker: PointMaker, environment: str) -> None:
+        self.document: dict[str, Any] = {}
+        self._points = points
+        self._maker = maker
+        self._environment = environment
+
+    def new_run_id(self, time: float) -> str:
+        """The id of the run."""
+        return self._maker.new_id(time)
+
+    async def load(self) -> None:
+        """There is no earlier run."""
+
+    async def commit(
+        self,
+        run: dict[str, Any] | None,  # noqa: ARG002  nothing resumes it
+        variable: str,
+        value: str,
+        time: float,
+        document: dict[str, Any],
+    ) -> None:
+        """Keep the point and the record."""
+        self._points.add(self._maker.make(self._environment, variable, value, time, is_desired=True))
+        self.document = document
+
+    async def revise(self, run: dict[str, Any], document: dict[str, Any]) -> None:  # noqa: ARG002  as above
+        """Keep the record."""
+        self.document = document
+
+    async def load_order(self) -> None:
+        """No order waits."""
+
+    async def save_order(self, order: dict[str, Any] | None) -> None:
+        """Nothing resumes it."""
+
+    async def progress(self, run: dict[str, Any]) -> None:
+        """Nothing resumes it."""

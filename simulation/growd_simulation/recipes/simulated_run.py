@@ -31,15 +31,13 @@ from growd.wiring.database import known_variables
 from growd.wiring.derived import derived_of
 from growd.wiring.hardware import opened_hardware
 from growd.wiring.recipes import recipe_runner
-from growd_analysis.figures.ratings import ratings_of
-from growd_analysis.figures.run_figures import RunPoints, run_figures
+from growd_analysis.figures.run_figures import RunPoints, ratings_of, run_figures
 from growd_analysis.points.export import COLUMNS, Export, ExportQuery
 from growd_analysis.points.part_file import StreamFile
 from growd_analysis.reports.language import Language
 from growd_analysis.reports.reading import RunReading
 from growd_analysis.reports.report import report
-from growd_simulation.recipes.points import SOURCE, MemoryReader, PointsInMemory
-from growd_simulation.recipes.records import OneRun, ShortMemory
+from growd_simulation.recipes.points import SOURCE, MemoryReader, OneRun, PointsInMemory, ShortMemory
 from growd_simulation.simulated_clock import SimulatedClock
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import msgspec
 
 from growd.output_roles import OutputClass
 from growd.variables import VALVE
-from growd_analysis.figures.tally import short
+from growd_analysis.figures.series_account import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
