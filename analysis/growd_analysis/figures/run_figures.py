@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from growd.control.wear import Rated
     from growd.store.couch import Document
     from growd.store.history.history import History
-    from growd.store.reading.source import Series, SourceReader
+    from growd.store.reading.source import SourceReader
     from growd.store.rollups.document import Rollup
 
 LONGEST_DAYS: Final = 1_100
