@@ -72,6 +72,7 @@ class Delivery:
             f"the channel {settings.name} sends alerts again",
         )
         self._sent = 0
+        self._is_reached = False
         if len(backlog):
             self._wanted.set()
 
@@ -85,7 +86,7 @@ class Delivery:
         return {
             "name": self.settings.name,
             "kind": self.settings.kind,
-            "state": "failing" if self._fault.failures else ("ok" if self._sent else "not used yet"),
+            "state": "failing" if self._fault.failures else ("ok" if self._is_reached else "not used yet"),
             "since": self.backlog.late_since or 0.0,
             "error": str(self._fault),
             "sent": self._sent,
@@ -110,6 +111,7 @@ class Delivery:
             await self._send(AlertMessage((), is_test=True))
         except DeliveryError as error:
             return str(error)
+        self._is_reached = True
         self._again.set()  # the receiver is reachable
         return ""
 
@@ -129,6 +131,7 @@ class Delivery:
         self._sent_at.append(self._clock.monotonic())
         self.backlog.delivered(batch)
         self._sent += 1
+        self._is_reached = True
         self._fault.succeeded()
         self._on_change()
         return True

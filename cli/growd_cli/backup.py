@@ -24,7 +24,7 @@ from growd_cli.options import client_options, data_option, first_line, refuse, r
 from growd_cli.terminal import echo_text, progress
 from growd_machine.backup.archive import ATTACHMENTS, BackupError, Manifest, reading
 from growd_machine.backup.copies import named_files, without_secrets
-from growd_machine.backup.files import SECRETS, CopiedConfiguration
+from growd_machine.backup.files import SECRETS, TOML, CopiedConfiguration
 from growd_machine.backup.making import DATABASES, ORDER, Backup
 from growd_machine.backup.sealing import opened
 from growd_machine.backup.state import device_of, left_out
@@ -181,7 +181,8 @@ def _verify(file: Path, passphrase_file: Path | None) -> None:
     if photos:
         echo_text(f"  {counted(photos, 'attachment')}")
     with_secrets = "with its secrets, encrypted" if SECRETS in names else "without its secrets"
-    echo_text(f"  the data folder and the configuration, {with_secrets}")
+    configuration = " and the configuration" if TOML in names else ""
+    echo_text(f"  the data folder{configuration}, {with_secrets}")
 
 
 def _check_folder(data: Path) -> None:

@@ -112,10 +112,11 @@ def calibrate(*, daemon: DaemonOptions, environment: str | None, name: str) -> N
 def cancel(*, daemon: DaemonOptions, environment: str | None, name: str) -> None:
     """End the calibration of the dosing pump NAME, here or elsewhere, without a change."""
     with daemon.client() as client:
-        guide = _Guide(client, daemon.environment(environment))
-        if guide.session().pump != name:
+        place = daemon.environment(environment)
+        session = _node(client, place).session
+        if session is None or session.pump != name:
             raise RefusedError(f"no calibration of {name} is open", HTTPStatus.BAD_REQUEST)
-        echo_text(f"growd: {guide.call('cancel')}", err=True)
+        echo_text(f"growd: {_Guide(client, place).call('cancel')}", err=True)
 
 
 class _Guide:

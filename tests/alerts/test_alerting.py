@@ -203,6 +203,7 @@ async def test_a_test_message_reports_the_result_of_each_channel(tmp_path, own_p
         assert answer["success"] is False
         assert answer["message"].startswith("gone: ")
         assert [result["taken"] for result in answer["results"]] == [True, False]
+        assert growd.information()["channels"][0]["state"] == "ok"
         assert await growd.call("alerts/test", channel="mail") == {
             "success": True,
             "message": "sent a test message on 1 channel",

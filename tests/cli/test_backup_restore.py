@@ -151,6 +151,7 @@ async def test_with_couchdb_an_address_of_growd_is_not_needed(database_server, t
     async with chamber(database_server, tmp_path / "old") as old:
         done = await backup_of(old, tmp_path / "chamber.growd", "--url", "http://127.0.0.1:9")
     assert done.exit_code == 0, done.output
+    assert "configuration" not in done.output  # it has no file of its own
 
 
 async def test_a_full_disk_is_reported_and_continued(database_server, tmp_path, small_parts):

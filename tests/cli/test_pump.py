@@ -81,7 +81,8 @@ async def test_a_person_who_ends_it_changes_nothing(tmp_path):
         for answers in ("n\n\nq\n", "n\n\n", f"n\n{STEPS}n\n"):
             printed = await pump(program, "calibrate", "acid", answers=answers)
             assert printed.status == 1, printed.out
-            assert (await pump(program, "cancel", "acid")).status == 1  # none is open
+            cancelled = await pump(program, "cancel", "acid")
+            assert (cancelled.status, cancelled.err) == (1, "growd: no calibration of acid is open\n")
             assert (await listed(program))["ml_min"] == 30
         answers = "n\n" + "\nr\n" + "\nmuch\n1,75\n" + "\nq\n"
         printed = await pump(program, "calibrate", "acid", answers=answers)

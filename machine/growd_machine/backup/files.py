@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from growd_machine.backup.archive import ArchiveReader
 
 CONFIGURATION: Final = "configuration/"
+TOML: Final = f"{CONFIGURATION}growd.toml"
 RECORD: Final = "configuration/files.json"
 SECRETS: Final = "secrets.encrypted"
 _MOST_BYTES: Final = 1 << 30
@@ -82,7 +83,7 @@ class CopiedConfiguration:
         """Its members; with a passphrase also the secrets, encrypted. Blocking. Raises `BackupError`."""
         configuration = None
         if self.path is not None:
-            configuration = _recorded("the configuration", self.path, CONFIGURATION + "growd.toml")
+            configuration = _recorded("the configuration", self.path, TOML)
             yield configuration.member, self.text.encode()
         recorded = []
         for number, (option, file) in enumerate(self.files, 1):
