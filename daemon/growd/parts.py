@@ -63,6 +63,10 @@ SIMULATION: Final = {
 }
 """What takes the place of the machine's own if [simulator] is enabled."""
 
+OPENS_S: Final = 30.0
+"""The longest time for a part to open: on a slow card an import takes seconds. The outputs wait meanwhile."""
+
+CLOSES_S: Final = 5.0
 _log = logging.getLogger(__name__)
 
 
@@ -127,13 +131,19 @@ class Experiments:
 
     def of(self, control: ControlledChamber) -> list[NodeTask]:
         """All for one environment. A part that can't make them is a failed one; the chamber goes on."""
-        made: list[NodeTask] = []
+        made: dict[str, NodeTask] = {}
         for name, make in self._makers.items():
+            own: dict[str, NodeTask] = {}
             try:
-                made += make(control)
+                for each in make(control):
+                    own[each.node.name] = each
             except Exception as error:  # noqa: BLE001  a part must not take the chamber with it
                 self.failed[name] = _failure(name, error)
-        return made
+                for each in own.values():
+                    each.node.close()  # nobody runs it: its services must not answer
+            else:
+                made |= own
+        return [*made.values()]
 
 
 @dataclass(frozen=True)
@@ -172,24 +182,84 @@ class Surroundings:
 
 
 @contextlib.asynccontextmanager
-async def parts_opened(around: Surroundings, parts: Mapping[str, str] = PARTS) -> AsyncIterator[None]:
-    """Open all parts for the body. One that fails to open is a failed component; the others go on.
+async def parts_opened(
+    around: Surroundings, parts: Mapping[str, str] = PARTS, *, stopped: asyncio.Event | None = None
+) -> AsyncIterator[None]:
+    """Open all parts for the body, one after the other, until `stopped`.
 
-    A part is a function that takes `Surroundings` and returns an asynchronous context manager. Raises
-    `ConfigError` for options of a part that can't be used.
+    A part is a function that takes `Surroundings` and returns an asynchronous context manager. One that fails
+    or hangs, then or later, is a failed component; the others go on. Raises `ConfigError` for options of a
+    part that can't be used.
     """
-    failed: list[dict[str, Any]] = []
-    around.bus.node("parts").describe("problems", lambda: [*failed, *around.experiments.failed.values()])
-    async with contextlib.AsyncExitStack() as stack:
+    failed: dict[str, dict[str, Any]] = {}
+    problems = failed, around.experiments.failed
+    around.bus.node("parts").describe("problems", lambda: [one for each in problems for one in each.values()])
+    opened: list[_Part] = []
+    stop = asyncio.create_task((stopped or asyncio.Event()).wait(), name="parts: stop")
+    try:
         for name, place in parts.items():
-            try:
-                opened = await asyncio.to_thread(found, place)
-                await stack.enter_async_context(opened(around))
-            except ConfigError:
-                raise
-            except Exception as error:  # noqa: BLE001  a part must not take the chamber with it
-                failed.append(_failure(name, error))
+            opened.append(_Part(name, failed))
+            await opened[-1].open(place, around, stop)
+            if stop.done():
+                break
         yield
+    finally:
+        stop.cancel()
+        for each in reversed(opened):
+            await each.close()
+
+
+class _Part:
+    """A part in a task of its own, so that it can neither end nor hold up the daemon."""
+
+    def __init__(self, name: str, failed: dict[str, dict[str, Any]]) -> None:
+        self._name = name
+        self._failed = failed
+        self._opened = asyncio.get_running_loop().create_future()
+        self._end = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self, place: str, around: Surroundings, stop: asyncio.Task[Any]) -> None:
+        """Wait until it is open or has failed. Raises `ConfigError`."""
+        self._task = asyncio.create_task(self._run(place, around), name=f"part {self._name}")
+        await asyncio.wait((self._opened, stop), timeout=OPENS_S, return_when=asyncio.FIRST_COMPLETED)
+        if self._opened.done():
+            self._opened.result()
+            return
+        self._task.cancel()
+        if not stop.done():
+            self._fail(TimeoutError(f"it did not open within {OPENS_S:g} s"))
+
+    async def close(self) -> None:
+        """End it; one that does not end in time is left behind."""
+        if self._task is None:
+            return
+        self._end.set()
+        await asyncio.wait((self._task,), timeout=CLOSES_S)
+        if not self._task.done():
+            _log.warning("the part %s did not end within %g s", self._name, CLOSES_S)
+            self._task.cancel()
+
+    async def _run(self, place: str, around: Surroundings) -> None:
+        try:
+            opened = await asyncio.to_thread(found, place)
+            async with opened(around):
+                self._opened.set_result(None)
+                await self._end.wait()
+        except ConfigError as error:
+            if self._opened.done():
+                self._fail(error)
+            else:
+                self._opened.set_exception(error)
+        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  as for experiments
+            if self._task is None or not self._task.cancelling():
+                self._fail(error)
+        finally:
+            if not self._opened.done():
+                self._opened.set_result(None)
+
+    def _fail(self, error: BaseException) -> None:
+        self._failed[self._name] = _failure(self._name, error)
 
 
 def found(place: str) -> Any:
@@ -198,10 +268,10 @@ def found(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def _failure(part: str, error: Exception) -> dict[str, Any]:
+def _failure(part: str, error: BaseException) -> dict[str, Any]:
     """Log and describe a part that failed."""
-    _log.error("the part %s did not start", part, exc_info=error)
+    _log.error("the part %s failed", part, exc_info=error)
     reason = f"{type(error).__name__}: {error}"
-    text = f"the part {part} did not start: {reason}"
+    text = f"the part {part} failed: {reason}"
     fields = {"part": part, "reason": reason}
     return {"text": text, "is_failure": True, "code": "part_failed", "fields": fields, "name": part}

@@ -228,6 +228,20 @@ class TestTopics:
         assert answer.status == 200
         assert answer.json == {"type": "geometry_msgs/Vector3", "subs": ["reader"], "pubs": ["scd30"]}
 
+    async def test_while_growd_starts_nothing_is_taken_that_could_not_be_saved_nor_said_to_be_unknown(
+        self, daemon
+    ):
+        daemon.api.is_starting = True
+        for method, path in (
+            ("POST", f"/topic/{LIGHT}"),
+            ("GET", "/photos/e"),
+            ("POST", "/service/alerts/test"),
+        ):
+            answer = await daemon.ask(method, path, json=None if method == "GET" else [8000])
+            assert (answer.status, answer.json["error"]) == (503, "starting")
+            assert answer.headers["Retry-After"] == "1"
+        assert daemon.bus.topics.get(LIGHT).last is None
+
     @pytest.mark.parametrize(
         ("topic", "arguments", "value"),
         [

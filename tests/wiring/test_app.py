@@ -477,7 +477,7 @@ async def test_outputs_are_safe_before_parts_end(with_relays, machines, monkeypa
     seen = []
 
     @contextlib.asynccontextmanager
-    async def parts_opened(_):
+    async def parts_opened(_, **given):
         yield
         seen.append(machines[0].pins.high(23))
 

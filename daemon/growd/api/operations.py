@@ -102,6 +102,8 @@ class Api:
         self.bus = bus
         self.node = node
         self.limits = limits or Limits()
+        self.is_starting = False
+        """Whether operations, services and keepers of topics are still to come."""
         self._of_parts: tuple[Operation, ...] = ()
         self._route()
         self.clients = clients or Clients()
@@ -150,9 +152,9 @@ class Api:
                 await self.access.admit(request, path, reads=self._only_reads(request.method, path))
             response = await self._dispatch(request, path, query)
         except ApiError as error:
-            response = error.response()
+            response = self._refusal(error).response()
         except BusError as error:
-            refusal = ApiError.from_bus(error)
+            refusal = self._refusal(ApiError.from_bus(error))
             if refusal.status == HTTPStatus.INTERNAL_SERVER_ERROR:
                 _log.error("%s %s: %s", request.method, path, error)
             response = refusal.response()
@@ -268,6 +270,10 @@ class Api:
         beside = {name: f"{self.root}/{name}" for name in ("health", "ready", "metrics", "rosbridge")}
         return json_answer(named | whole | beside)
 
+    def _refusal(self, error: ApiError) -> ApiError:
+        """The error, or that growd is starting, for what may come yet."""
+        return _starting() if self.is_starting and error.status == HTTPStatus.NOT_FOUND else error
+
     def _no_such_path(self, path: str) -> ApiError:
         sentence = f"there is no path {shown(path)}; {self.prefix}/openapi.json lists all paths"
         return ApiError(404, "not_found", sentence)
@@ -338,6 +344,8 @@ class Api:
         return json_answer({"type": topic.type.name, "subs": topic.subscribers, "pubs": topic.publishers})
 
     async def publish(self, call: Call) -> web.StreamResponse:
+        if self.is_starting and self.bus.topics.get(call.name).keeper is None:
+            raise _starting()  # what saves it is not there yet
         message = self.node.publish_arguments(call.name, call.body, call.query["time"])
         who = self.who(call.request, call.query["by"])
         hint = await self.bus.topics.get(call.name).answer(message, who)
@@ -545,6 +553,10 @@ def _not_allowed(method: str, allowed: Iterable[str]) -> ApiError:
     allow = ", ".join(allowed)
     sentence = f"{method} is not allowed here; allowed: {allow}"
     return ApiError(405, "method_not_allowed", sentence, {"Allow": allow})
+
+
+def _starting() -> ApiError:
+    return ApiError(503, "starting", "growd is starting; try again in a moment", {"Retry-After": "1"})
 
 
 def own_name(kind: str, name: str) -> str:

@@ -171,10 +171,12 @@ class App:
         served = await start(serving(core, status, self._reloader))
         documents = run_documents(core)
         around = self._surroundings(core, status, served, documents, mqtt=mqtt)
-        await start(parts_opened(around))  # before the chambers, so that no part delays the end of outputs
+        # before the chambers, so that no part delays the end of outputs
+        await start(parts_opened(around, stopped=self._stop))
         hardware = await start(opened_hardware(config, bus, mqtt))
         await self._start_chambers(stack, core, hardware)
         await self._start_recipes(stack, core, documents)
+        served.api.is_starting = False
         stack.enter_context(status.running())
         await self._until_ready(database)
         self._manager.status_line = lambda: service_line(status.snapshot())

@@ -68,6 +68,7 @@ async def serving(core: Core, status: StatusNode, reloader: Reloader) -> AsyncIt
         history=history,
         journal=core.storage.journal,
     )
+    api.is_starting = True  # until all parts and the recipes are there
     guard = OriginGuard(http)
     door = FrontDoor(api, answering, guard=guard)
     add_monitoring(api, door, status)
