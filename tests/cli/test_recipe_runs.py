@@ -98,7 +98,7 @@ async def test_a_recipe_is_started_later_changed_and_shown(tmp_path, database_se
         for verb in ("show", "change"):
             assert "no recipe is running" in await ask(verb, status=1)
 
-        tomorrow = (datetime.now().astimezone() + timedelta(days=1)).strftime("%Y-%m-%d %H:%M")
+        tomorrow = (datetime.now().astimezone() + timedelta(hours=23, minutes=30)).strftime("%Y-%m-%d %H:%M")
         ordered = await ask("start", "two/days", "--at", tomorrow, "--offset", "3600")
         assert f"the recipe two/days starts at {tomorrow}, in 23 h" in ordered
         listed = json.loads(await ask("list", "--json"))

@@ -10,7 +10,6 @@ from urllib.parse import quote
 from uuid import uuid4
 
 import aiohttp
-from growd_web.api_document import ApiDocument
 from yarl import URL
 
 from growd.api.front_door import FrontDoor
@@ -21,6 +20,7 @@ from growd.config import Access, Config, Couchdb, Http
 from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
 from growd.wiring.access import access_control
+from growd_web.part import ApiDocument
 from support.clock import Time
 from support.couch_client import Answer
 from support.daemon import Daemon, MemoryStore

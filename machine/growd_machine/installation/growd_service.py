@@ -73,6 +73,7 @@ def output_of(command: Sequence[str], limit_s: float = COMMAND_S, say: Say = lam
                     say(line.rstrip("\n"))
         finally:
             timer.cancel()
+            timer.join()
         errors.seek(0)
         said = (errors.read() or "".join(lines)).strip().splitlines()[-1:]
     if is_late.is_set():
