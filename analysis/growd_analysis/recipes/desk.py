@@ -65,10 +65,7 @@ class RecipeDesk:
             f"{environment}/check_recipe",
             "growd/CheckRecipe",
             self._answer_check,
-            arguments=(
-                Field("recipe_id", Kind.STRING, default="", doc=_ID),
-                _DOCUMENT,
-            ),
+            arguments=(Field("recipe_id", Kind.STRING, default="", doc=_ID), _DOCUMENT),
             reply=(
                 *SUCCESS,
                 Field("valid", Kind.BOOL, default=False),
