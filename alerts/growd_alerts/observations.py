@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from growd.bus.errors import counted
 from growd.bus.messages import Quality
 from growd.host.hold import Holder
-from growd.status.notices import CAMERA, CHECK_DEVICE, MAKE_ROOM
+from growd.status.notices import CAMERA, MAKE_ROOM, reason_and_remedy
 from growd.variables import VARIABLES, hysteresis_of_band
 from growd_alerts.messages import Place
 from growd_alerts.rules import Level, band_level
@@ -172,13 +172,13 @@ def _device_failed(rule: AlertOptions, status: Status) -> Iterator[Observation]:
     for each in status.devices:
         environment, _, device = each.name.partition("/")
         if _is_of(rule, environment, device=device):
-            words = f"has failed: {each.message}" if each.has_failed else f"is {each.state}"
+            reason, remedy = reason_and_remedy(each.message)
+            words = f"has failed: {reason}" if each.has_failed else f"is {each.state}"
             text = f"{environment}: the device {device} {words}"
             place = Place(environment=environment, device=device)
             subject = f"{environment}/diagnostics/{device}"
             level = _level(is_raised=each.has_failed)
-            remedy = "" if each.code == CAMERA else CHECK_DEVICE
-            yield Observation(subject, level, text, place, remedy=remedy)
+            yield Observation(subject, level, text, place, remedy="" if each.code == CAMERA else remedy)
 
 
 def _interlocks(rule: AlertOptions, status: Status, end: str = "") -> Iterator[tuple[InterlockStatus, Place]]:

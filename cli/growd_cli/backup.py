@@ -38,7 +38,7 @@ passphrase_option: Final = click.option(
     "--passphrase-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Read the passphrase of the secrets from the first line of FILE.  [env: GROWD_PASSPHRASE]",
+    help="Read the passphrase of the secrets from the first line of FILE.  [env var: GROWD_PASSPHRASE]",
 )
 
 

@@ -44,8 +44,9 @@ prefix_option: Final = click.option(
     default="",
     metavar="TEXT",
     envvar="GROWD_CLOUD_PREFIX",
+    show_envvar=True,
     callback=_checked_prefix,
-    help="The names of all databases begin with it.  [env: GROWD_CLOUD_PREFIX]",
+    help="The names of all databases begin with it.",
 )
 
 

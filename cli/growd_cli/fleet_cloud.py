@@ -45,15 +45,16 @@ _OPTIONS: Final = (
         required=True,
         metavar="URL",
         envvar="GROWD_CLOUD",
-        help="Address of the cloud's CouchDB; for list also of a receiver.  [env: GROWD_CLOUD]",
+        show_envvar=True,
+        help="Address of the cloud's CouchDB; for list also of a receiver.",
     ),
     click.option(
         "--credentials",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
         envvar="GROWD_CLOUD_CREDENTIALS",
-        help="Two lines, user and password; mode 600. Without it the command asks.  "
-        "[env: GROWD_CLOUD_CREDENTIALS]",
+        show_envvar=True,
+        help="Two lines, user and password; mode 600. Without it the command asks.",
     ),
     click.option(
         "--ca",

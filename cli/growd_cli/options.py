@@ -68,10 +68,11 @@ _profile_option = click.option(
     "--profile",
     metavar=f"[{'|'.join(PROFILES)}]",
     envvar="GROWD_PROFILE",
+    show_envvar=True,
     is_eager=True,
     expose_value=False,
     callback=_keep_profile,
-    help="Configuration that ships with growd, used if there is no --config.  [env: GROWD_PROFILE]",
+    help="Configuration that ships with growd, used if there is no --config.",
 )
 
 
@@ -237,10 +238,12 @@ _CLIENT_OPTIONS: Final = (
         "--url",
         metavar="URL",
         envvar="GROWD_URL",
-        help="Address of the daemon.  [env: GROWD_URL; default: http://127.0.0.1:5984/_svc]",
+        show_envvar=True,
+        show_default="http://127.0.0.1:5984/_svc",
+        help="Address of the daemon.",
     ),
     click.option(
-        "--user", metavar="NAME", help="Log in as this user; prompts for the password.  [env: GROWD_USER]"
+        "--user", metavar="NAME", help="Log in as this user; prompts for the password.  [env var: GROWD_USER]"
     ),
     click.option(
         "--password-file",

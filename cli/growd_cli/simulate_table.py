@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def table_of(summary: Summary, zone: tzinfo | None) -> Iterator[str]:
     """Set points, light and use, pumps, outputs, interlocks and faults; a table without rows is left out."""
     begin, end = moment(summary.start, zone), moment(summary.end, zone)
-    yield f"{summary.recipe} in {summary.environment}, from {begin} to {end}: {summary.end_reason}"
+    how = "stopped before its end" if summary.end_reason == "stopped" else summary.end_reason
+    yield f"{summary.recipe} in {summary.environment}, from {begin} to {end}: {how}"
     heads = ("set point", "unit", "in band", "mean error", "lowest", "highest", "longest outside", "from")
     yield from _table(heads, [_set_point(one, zone) for one in summary.set_points])
     yield from _table(("sum", "unit", "value"), [*_sums(summary)])

@@ -99,8 +99,7 @@ def _verdict(status: Status) -> Iterator[str]:
         advice = f". {each.remedy}" if each.remedy else ""
         yield f"{_LEADS[each.severity]}: {each.text}{advice}"
         yield from (f"  so: {effect.text}" for effect in each.effects)
-    if verdict.state != "held":
-        yield verdict.line
+    yield verdict.line
 
 
 def _of_recipe(recipe: RecipeStatus, now: float, zone: tzinfo | None) -> str:

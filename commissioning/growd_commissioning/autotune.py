@@ -157,7 +157,7 @@ class Autotuner(Experiment):
             await self._apply(response)
         except (ExperimentError, BusError, OSError) as error:
             self._report("failed", reworded(f"{error}; nothing has changed", told(error)))
-            logger.warning("%s: autotune failed: %s", self.node.name, error)
+            logger.log(self._severity(), "%s: the autotune ended early: %s", self.node.name, error)
         else:
             found = {"rise": response.rise, "lag": response.lag_s, "loss": response.loss_per_h}
             self._report("done", Sentence(str(response), "tuned"), **found)

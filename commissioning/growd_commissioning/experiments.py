@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -141,6 +142,10 @@ class Experiment(ABC):
         """Another experiment runs."""
         if others := self._others():
             raise ExperimentError(f"{others} is running; wait for its end")
+
+    def _severity(self) -> int:
+        """That of its early end, for the log: a stop that somebody asked for is no fault."""
+        return logging.INFO if self._stopped else logging.WARNING
 
     def _refuse_if_stopped(self) -> None:
         if self._stopped:

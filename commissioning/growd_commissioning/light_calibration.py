@@ -148,8 +148,8 @@ class LightCalibration(Experiment):
 
     def _report(self, state: str, message: str, points: list[list[float]] | None = None) -> None:
         self._publish(state, message, points or [], 0 if state == "running" else _STEPS)
-        level = logging.WARNING if state == "failed" else logging.INFO
-        logger.log(level, "%s: %s: %s", self.node.name, state, message)
+        level = self._severity() if state == "failed" else logging.INFO
+        logger.log(level, "%s: %s", self.node.name, message)
 
     def _publish(self, state: str, message: str, points: list[list[float]], number: int) -> None:
         step_s = POLL_S + (2 + READINGS) * max(self._interval, POLL_S)

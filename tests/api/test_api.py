@@ -239,7 +239,7 @@ class TestTopics:
         ):
             answer = await daemon.ask(method, path, json=None if method == "GET" else [8000])
             assert (answer.status, answer.json["error"]) == (503, "starting")
-            assert answer.headers["Retry-After"] == "1"
+            assert (answer.headers["Retry-After"], answer.headers["Refresh"]) == ("1", "1")
         assert daemon.bus.topics.get(LIGHT).last is None
 
     @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ async def test_names_of_files_have_no_meaning(daemon, rig, name):
             413,
             "the part entry is larger than 65536 bytes",
         ),
-        (lambda: form(jpeg(), entry={"measurements": {"air_temperature": 1}}), 403, "air_temperature"),
+        (lambda: form(jpeg(), entry={"measurements": {"air_temperature": 1}}), 400, "air_temperature"),
     ],
 )
 async def test_refused_forms_save_nothing(daemon, rig, data, status, words):

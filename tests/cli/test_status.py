@@ -16,6 +16,7 @@ from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.control.health import Health
 from growd.control.topics import commanded, declare_environment, desired, measured
+from growd.host.hold import Hold, Holder
 from growd.host.machine import MachineStatus
 from growd.recipes.status import RECIPE_STATE
 from growd.status.model import Counters, DeviceStatus, HandStatus, RecipeStatus
@@ -316,6 +317,11 @@ def test_a_recipe_that_took_over_is_shown_with_the_time_since():
 
 
 # --- Machine and database
+
+
+def test_a_hold_is_the_first_line_and_the_last():
+    lines = report(replace(WELL, holds=[Hold(Holder.PERSON, "cleaning", "ann", 5.0)])).splitlines()
+    assert lines[0] == f"HELD: {lines[-1]}"
 
 
 def test_machine_and_database_are_lines_of_the_report():

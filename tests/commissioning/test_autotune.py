@@ -1,3 +1,4 @@
+import logging
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -174,7 +175,7 @@ async def test_a_stop_while_the_result_is_saved_is_refused(rig, monkeypatch):
     assert answers == [{"success": False, "message": message}]
 
 
-async def test_autotune_reports_the_time_left_and_can_be_stopped(rig):
+async def test_autotune_reports_the_time_left_and_can_be_stopped(rig, caplog):
     before = rig.parameters()
     stop = rig.bus.services.get(f"{CONTROLLER}/stop_autotune")
     assert await stop.call(who="ann") == {"success": False, "message": "no autotune is running"}
@@ -190,6 +191,7 @@ async def test_autotune_reports_the_time_left_and_can_be_stopped(rig):
     outcome = await rig.until_over()
     assert outcome["message"] == "it was stopped by ann; nothing has changed"
     assert (outcome["state"], outcome["left"]) == ("failed", 0)
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
     assert rig.parameters() == before
     await rig.clock.advance(10)
     assert rig.bus.topics.get(f"{ENVIRONMENT}/outputs/valve").last.value == 0

@@ -77,6 +77,7 @@ def test_days_end_a_run_before_its_recipe(tried):
 def test_people_get_tables_and_progress_in_tenths(tried):
     done = tried("--days", 0.001)
     assert done.exit_code == 0
+    assert done.stdout.splitlines()[0].endswith("stopped before its end")
     heads = [line.split("  ")[0] for line in done.stdout.splitlines()]
     assert {"set point", "sum", "pump", "output"} <= {*heads}
     assert "interlock" not in heads

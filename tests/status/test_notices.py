@@ -67,6 +67,13 @@ def test_a_notice_says_what_it_is_about_and_since_when():
     assert NOTICES[4].since == 60.0
 
 
+def test_the_advice_of_a_device_is_its_remedy_and_said_once():
+    failed = DeviceStatus("e/air", "failed", 2.0, "no answer at 0x61: check its wiring", NEVER)
+    (notice,) = notices_of(replace(EMPTY, devices=[failed]))
+    assert notice.text.endswith("no answer at 0x61")
+    assert notice.remedy == "Check its wiring."
+
+
 def test_an_acknowledged_alert_is_a_note_without_a_service():
     (notice,) = notices_of(replace(EMPTY, alerts=[replace(ALERT, acknowledged_by="ann")]))
     assert (notice.severity, notice.service) == ("note", "")

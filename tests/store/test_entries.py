@@ -14,7 +14,6 @@ from growd.bus.errors import (
     InvalidArgumentsError,
     InvalidValueError,
     NotKeptError,
-    NotOpenError,
     UnknownNameError,
 )
 from growd.store.entries import entry_folder
@@ -278,7 +277,7 @@ async def test_an_entry_is_published_once_it_is_on_the_disk(rig):
         ({"measurements": {"plant_height": "high"}}, InvalidValueError, 'not "high"'),
         ({"measurements": {"height": 1}}, InvalidValueError, 'such as plant_height, not "height"'),
         ({"measurements": {"air_flush_on": 1}}, InvalidValueError, "measured by hand"),
-        ({"measurements": {"air_temperature": 20}}, NotOpenError, "environment_1/measured/air_temperature"),
+        ({"measurements": {"air_temperature": 20}}, InvalidValueError, "no sensor"),
         ({"measurements": {str(n): 1 for n in range(51)}}, InvalidValueError, "at most 50"),
         ({"time": 600.5}, InvalidValueError, "time must be 0 or UNIX seconds from the year 2000 until now"),
         ({"time": NOW + 1}, InvalidValueError, "time must be 0 or UNIX seconds from the year 2000 until now"),

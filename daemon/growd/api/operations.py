@@ -556,7 +556,9 @@ def _not_allowed(method: str, allowed: Iterable[str]) -> ApiError:
 
 
 def _starting() -> ApiError:
-    return ApiError(503, "starting", "growd is starting; try again in a moment", {"Retry-After": "1"})
+    # browsers follow Refresh, other clients Retry-After
+    again = {"Retry-After": "1", "Refresh": "1"}
+    return ApiError(503, "starting", "growd is starting; try again in a moment", again)
 
 
 def own_name(kind: str, name: str) -> str:

@@ -132,9 +132,10 @@ def faults_of_alerts(config: Config) -> Iterator[Finding]:
 
 
 def _faults_of_choice(alert: AlertOptions, known: Collection[str]) -> Iterator[Fault]:
+    there = f"there is {', '.join(sorted(known))}" if known else "add it as [[notify]]"
     for name in alert.channels:
         if name not in known:
-            yield "channels", f"there is no channel {name}; there is {', '.join(sorted(known)) or 'none'}"
+            yield "channels", f"there is no channel {name}; {there}"
 
 
 def _faults_of_rule(alert: AlertOptions, measured: Mapping[str, Collection[str]]) -> Iterator[Fault]:

@@ -72,6 +72,12 @@ _ALERT_SEVERITIES: Final[dict[str, Severity]] = {"critical": "failure", "warning
 _MEGABYTE: Final = 1e6
 
 
+def reason_and_remedy(message: str) -> tuple[str, str]:
+    """The error of a device without its advice, and the advice: what to check."""
+    reason, found, what = message.partition(": check ")
+    return reason, f"Check {what}." if found else CHECK_DEVICE
+
+
 def notices_of(status: Status) -> list[Notice]:
     """All notices: causes with their effects, worst first. An alert belongs to the notice of its subject."""
     people = People(status)
@@ -191,7 +197,8 @@ def _of_devices(status: Status, people: People) -> Iterator[Notice]:
             fields = {"device": people.place(device.name), "message": why, "line": device.line}
             fields["cause"] = device.code
             is_camera = device.code == CAMERA
-            words = "takes no photos" if is_camera else f"has failed: {why}"
+            reason, remedy = reason_and_remedy(why)
+            words = "takes no photos" if is_camera else f"has failed: {reason}"
             yield Notice(
                 "failure",
                 "device",
@@ -200,7 +207,7 @@ def _of_devices(status: Status, people: People) -> Iterator[Notice]:
                 device.since,
                 code="device_failed",
                 fields=fields,
-                remedy=f"{why[:1].upper()}{why[1:]}." if is_camera else CHECK_DEVICE,
+                remedy=f"{why[:1].upper()}{why[1:]}." if is_camera else remedy,
                 environment=device.name.partition("/")[0],
                 variables=device.variables,
             )

@@ -18,7 +18,6 @@ from growd.bus.errors import (
     InvalidArgumentsError,
     InvalidValueError,
     NotKeptError,
-    NotOpenError,
     UnknownNameError,
 )
 from growd.bus.fields import check_past
@@ -297,7 +296,7 @@ class GrowersJournal:
             raise InvalidValueError("measurements", f"a variable that is measured by hand{hint}", name)
         topic = self._bus.topics.get(f"{environment}/measured/{name}")
         if not topic.is_open:
-            raise NotOpenError(topic.name, topic.publishers, topic.note)
+            raise InvalidValueError("measurements", "a variable that no sensor measures", name)
         ranged = replace(topic.type.fields[0], name=f"measurements: {name}", takes_flags=False)
         number = round(checked := ranged.check(value), variable.precision)
         if variable.unit in _COUNTS and number != checked:
