@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from growd.config import ConfigError
+from growd.config.mqtt import MQTT_ROOT
 from growd.config.secrets import read_line
 from growd.runtime.sentence import encode
 from growd.wiring.files import trusting
@@ -31,7 +32,7 @@ def read_channels(
     config: Config, sender: Sender, now: Callable[[], float], mqtt: MqttLink | None
 ) -> dict[str, Send]:
     """What sends on each channel, by its name. Blocking: reads secrets. Raises `ConfigError`."""
-    topic = f"{config.mqtt.topic}/{sender.device}/alerts/event"
+    topic = f"{MQTT_ROOT}/{sender.device}/alerts/event"
     return {
         each.name: (
             _on_mqtt(each, mqtt, topic, sender, now) if each.kind == "mqtt" else _by_apprise(each, sender)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.config import chambers_of
+from growd.config.mqtt import MQTT_ROOT
 from growd.control.topics import LIGHT_CHANNELS
 from growd.runtime.clock import RealClock
 from growd.runtime.supervisor import Supervisor
@@ -100,7 +101,7 @@ async def _taken(
     records.work.wake()
     if around.mqtt is None or not around.present().mqtt.publish:
         return
-    topic = f"{around.present().mqtt.topic}/{around.device}/{photo.environment}/photo/{photo.camera}"
+    topic = f"{MQTT_ROOT}/{around.device}/{photo.environment}/photo/{photo.camera}"
     with contextlib.suppress(OSError, TimeoutError):
         content = await worker.run(album.file_of(photo).read_bytes)
         async with asyncio.timeout(_PUBLISH_S):

@@ -34,6 +34,7 @@ _SEEN: Final = 960  # width at which the leaves are measured: the edges of leave
 _DARK: Final = 24.0  # mean of r, g, b, of 255: darker pixels have noise in place of a colour
 _LIT: Final = 0.05  # share of pixels above that, from which on a picture says something
 _LEAST_PERCENT: Final = 0.1  # of leaves, whose colour says something: less is noise
+_QUALITY: Final = 85  # of the JPEG
 _SMALL_QUALITY: Final = 75
 _DAMAGE: Final = (OSError, ValueError, SyntaxError, EOFError, LookupError, TypeError)
 
@@ -42,9 +43,7 @@ class PictureError(Exception):
     """A file is no picture that can be used; the text says why."""
 
 
-def prepare(
-    source: Path, target: Path, small: Path, *, width: int, rotation: int = 0, quality: int = 85
-) -> Prepared:
+def prepare(source: Path, target: Path, small: Path, *, width: int, rotation: int = 0) -> Prepared:
     """Write a JPEG of at most `width` pixels, turned clockwise by `rotation` degrees, and a preview.
 
     Both are on the disk when this returns. A JPEG is decoded at the smallest scale that has the width, so
@@ -58,7 +57,7 @@ def prepare(
             raise PictureError("it is damaged or incomplete") from error
     picture.info = {}  # a comment and the like
     picture = _turned(_narrowed(picture, width), rotation)
-    _write(picture, target, quality)
+    _write(picture, target, _QUALITY)
     _write(_narrowed(picture, SMALL), small, _SMALL_QUALITY)
     content = target.read_bytes()
     return Prepared(
@@ -157,7 +156,6 @@ def take(order: ShotOrder) -> Shot:
             Path(order.small),
             width=order.width,
             rotation=order.rotation,
-            quality=order.quality,
         )
     except PictureError as error:
         return Shot(reason=f"the picture can't be used: {error}")

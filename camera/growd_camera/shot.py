@@ -38,7 +38,6 @@ class ShotOrder(msgspec.Struct, frozen=True):
     target: str
     small: str
     width: int
-    quality: int
     rotation: int
     programs: list[list[str]] = []
     url: str = ""

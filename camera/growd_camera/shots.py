@@ -59,7 +59,6 @@ class Shooting:
             str(place.target),
             str(place.small),
             width=camera.width,
-            quality=camera.quality,
             rotation=camera.rotation,
             programs=programs_of(camera, str(place.source)),
             url=camera.url,

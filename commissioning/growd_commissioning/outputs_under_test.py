@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from growd.control.interlocks.feedback import CONFIRM_S
+from growd.control.interlocks.feedback import CONFIRM_ABOVE, CONFIRM_S
 from growd.control.topics import LIGHT_CHANNELS, light_channels, output_level
 from growd.control.watched_loops import light_loop
 from growd.loops import loop_kind
@@ -135,7 +135,7 @@ def _output(chamber: Chamber, outputs: list[Output]) -> OutputUnderTest:
     )
     longest = max((_on_s(each.variable) for each in watched), default=BRIEFLY_S)
     sensors = (
-        FeedbackSensor(each.name, each.confirm_above, CONFIRM_S)
+        FeedbackSensor(each.name, CONFIRM_ABOVE, CONFIRM_S)
         for each in outputs
         if chamber.confirming(each.name)
     )

@@ -339,7 +339,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         "growd_drivers.gpio_input:GpioInput",
         {"is_active": ""},
         opens="gpio",
-        options=("variable", "confirms", "pin", "active", "pull", "debounce_s"),
+        options=("variable", "confirms", "pin", "active", "pull"),
         needs=("pin",),
         units=("switch",),
     ),

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from growd import __version__
 from growd.config import chambers_of
+from growd.config.mqtt import MQTT_ROOT
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import load
 from growd.runtime.supervisor import Supervisor
@@ -43,7 +44,7 @@ async def opened(around: Surroundings) -> AsyncIterator[None]:
     from growd_home.discovery import Discovery  # noqa: PLC0415  likewise
     from growd_home.layout import HomePlace, TopicNames  # noqa: PLC0415  likewise
 
-    topics = TopicNames(options.topic, around.device)
+    topics = TopicNames(MQTT_ROOT, around.device)
     host = platform.node() or around.device
     bridge = Bridge(
         around.bus,

@@ -25,7 +25,7 @@ START = 1_772_323_200.0
 def take(album, at, *, of=LIT, run=""):
     place = album.begin(at)
     place.source.write_bytes(of)
-    made = prepare(place.source, place.target, place.small, width=320, rotation=0, quality=85)
+    made = prepare(place.source, place.target, place.small, width=320, rotation=0)
     return album.keep(place, made, Taken("environment_1", "top", at, run))
 
 

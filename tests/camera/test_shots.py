@@ -167,7 +167,7 @@ async def test_a_simulated_camera_draws_no_larger_picture_than_it_needs(place):
 def test_a_photo_ends_with_its_program_although_growd_was_killed(rpicam, place, tmp_path):
     camera = rpicam("sleep 1000 & echo $! > child; wait")
     programs = [[name, *rest] for name, *rest in programs_of(camera, str(place.source))]
-    order = ShotOrder(*map(str, place), width=320, quality=85, rotation=0, programs=programs)
+    order = ShotOrder(*map(str, place), width=320, rotation=0, programs=programs)
     program = "import growd_camera.program as p; p.LIMIT_S = -4; p.main()"
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
@@ -179,7 +179,7 @@ def test_a_photo_ends_with_its_program_although_growd_was_killed(rpicam, place, 
 
 def test_a_photo_of_12_megapixels_takes_bounded_memory(place):
     Image.effect_noise((4_056, 3_040), 60).convert("RGB").save(place.source, "jpeg", quality=90)
-    order = ShotOrder(*map(str, place), width=1_920, quality=85, rotation=90)
+    order = ShotOrder(*map(str, place), width=1_920, rotation=90)
     program = (
         "import growd_camera.program as p; p.main(); p.sys.stderr.write(open('/proc/self/status').read())"
     )

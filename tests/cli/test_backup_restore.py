@@ -292,7 +292,7 @@ async def test_growd_does_not_start_in_a_half_restored_folder(database_server, t
 
 async def test_what_a_running_growd_acknowledged_is_in_the_backup(database_server, tmp_path):
     """Notes arrive all the time, and go through log, file and database quickly."""
-    quick = ("--set", "store.batch=3", "--set", "store.max_age_s=1")
+    quick = ("--set", "store.max_age_s=1")
     acknowledged = []
 
     async def write_notes(program):

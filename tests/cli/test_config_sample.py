@@ -12,7 +12,7 @@ from growd_cli.config_sample import reference, sample
 DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
 GROUPS = [group for outer in groups(Config) for group in outer.all()]
 SAMPLE, REFERENCE = sample(), reference()
-OF_ANY_SIZE = {"seed", "below", "above", "confirm_above"}
+OF_ANY_SIZE = {"seed", "below", "above"}
 
 
 def test_the_sample_changes_nothing(tmp_path):

@@ -146,8 +146,6 @@ REAL = "simulator.enabled=false"
             "[replication] points",
         ),
         (("mqtt.host=a", "mqtt.commands=true"), "[mqtt] commands"),
-        (("mqtt.host=a", "mqtt.topic=a/+"), "[mqtt] topic"),
-        (("mqtt.host=a", "mqtt.topic=/a"), "[mqtt] topic"),
         (("mqtt.host=a", "mqtt.password_file=x"), "[mqtt] password_file"),
         (("mqtt.host=a", "mqtt.ca_file=x"), "[mqtt] ca_file"),
         ((REAL, "simulator.speed=10"), "[simulator] speed"),

@@ -130,7 +130,7 @@ def test_a_variable_with_one_underscore_too_few_gets_the_right_name(said):
 
 def test_a_wrong_variable_or_setting_is_named(file, said):
     file.write_text("[http]\nport = 1\n[retention]\nkeep_days = -1\n")
-    said(findings(file, "http.port=x", GROWD_STORE__BATCH="0", GROWD_HTTPS__PORT="1")[1:])
+    said(findings(file, "http.port=x", GROWD_STORE__MAX_AGE_S="0", GROWD_HTTPS__PORT="1")[1:])
     assert findings(file, GROWD_HTTPS__PORT="1")[0].startswith("GROWD_HTTPS__PORT: [https]: unknown section")
     assert findings(file, GROWD_SENSOR__X="1")[0].startswith("GROWD_SENSOR__X: [sensor]: must be a list")
     file.write_text("")
@@ -271,11 +271,11 @@ def test_a_wrong_topic_has_its_line(file):
 
 def test_a_variable_for_one_option_overrides_one_for_its_table():
     environ = {
-        "GROWD_STORE__VARIABLE__AIR_HUMIDITY__RELATIVE_BAND": "0.5",
-        "GROWD_STORE__VARIABLE": "{air_humidity = {relative_band = 0.1, absolute_band = 2}}",
+        "GROWD_STORE__VARIABLE__AIR_HUMIDITY__ABSOLUTE_BAND": "0.5",
+        "GROWD_STORE__VARIABLE": "{air_humidity = {absolute_band = 2, maximum_interval_s = 9}}",
     }
     rule = load(None, environ=environ).store.variable["air_humidity"]
-    assert (rule.relative_band, rule.absolute_band) == (0.5, 2)
+    assert (rule.absolute_band, rule.maximum_interval_s) == (0.5, 9)
 
 
 MISTAKES = (

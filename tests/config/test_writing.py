@@ -48,12 +48,12 @@ def test_logins_faults_and_the_database_stay_here(tmp_path):
             Output(name="heater", url="http://ann:secret@10.0.0.7", protocol="shelly_gen2", **plug),
             OwnOutput(name="own", kind="own", variable="auxiliary_1", own={"level": 3}),
         ),
-        store=Store(batch=7),
+        store=Store(max_age_s=7.0),
         couchdb=Couchdb(url="http://ann:secret@10.0.0.8"),
         simulator=Simulator(enabled=False, faults="/etc/faults.toml", speed=100.0),
     )
     text = simulated_chamber(config, "environment_1")
     assert 'url = "http://10.0.0.7"' in text
     assert "level = 3" in text
-    assert "batch = 7" in text
+    assert "max_age_s = 7" in text
     assert not [word for word in ("ann", "secret", "10.0.0.8", "faults", "speed") if word in text]

@@ -138,8 +138,8 @@ class TestDosePerHour:
 
     @pytest.mark.long
     async def test_the_valve_stays_shut_after_the_dose_of_an_hour(self):
-        limits = replace(self.LIMITS, valve_flow_l_min=0.25)  # for the litres in the reason
-        async with stage(chamber(interlock=limits, relays=(VALVE,))) as on:
+        valve = replace(VALVE, flow_ml_min=250.0)  # for the litres in the reason
+        async with stage(chamber(interlock=self.LIMITS, relays=(valve,))) as on:
             on.change(valve_flow_l_min=0.01)
             await on.clock.advance(KNOWN_S)
             for _ in range(12):  # many small ones add up

@@ -113,4 +113,4 @@ def settings(proxy, server, prefix):
     login = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user else ""
     url = proxy.url.replace("://", f"://{login}", 1)
     where = ("--set", f"couchdb.url={url}", "--set", f"couchdb.prefix={prefix}")
-    return ("--speed", "20", "--set", "store.batch=1", *where)
+    return ("--speed", "20", "--set", "store.max_age_s=0.05", *where)

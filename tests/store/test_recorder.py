@@ -329,7 +329,7 @@ async def test_the_configured_rule_of_a_variable_applies_to_it(rig):
 
 async def test_configured_bands_do_not_apply_to_commands(tmp_path):
     clock = ManualClock(time=1_700_000_000.0)
-    in_degc = config.StorageRuleOptions(absolute_band=100, relative_band=1, minimum_interval_s=0)
+    in_degc = config.StorageRuleOptions(absolute_band=100, minimum_interval_s=0)
     async with opened_at(tmp_path / "growd.sqlite3", clock) as outbox:
         rig = Rig(outbox, clock, config.Store(variable={"air_temperature": in_degc}))
         async with in_tasks(rig.recorder):

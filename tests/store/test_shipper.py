@@ -249,7 +249,7 @@ async def test_new_batch_sizes_apply_to_waiting_points(rig):
         await add_durably(rig.outbox, points(range(4)))
         await rig.clock.advance(20)
         assert rig.server.batches == []
-        shipper.reconfigure(batch=5, max_age=30)
+        shipper.reconfigure(max_age=30)
         await rig.clock.advance(5)
         assert rig.server.batches == []
         await rig.clock.advance(6)

@@ -151,9 +151,7 @@ class Life:
         edits = {name: self.between(*EDITED[name]) for name in chosen}
         loop = LoopOptions(band=self.dice.random() * 0.3, most_ml=self.dice.uniform(1, 100))
         control = {variable: loop for variable in (ACIDITY, CONDUCTIVITY) if self.dice.random() < 0.3}
-        config = structs.replace(
-            DESCRIBED, interlock=structs.replace(InterlockOptions(), valve_flow_l_min=0.05, **edits)
-        )
+        config = structs.replace(DESCRIBED, interlock=InterlockOptions(**edits))
         config = structs.replace(config, control=control)
         try:
             await asyncio.to_thread(check_config, config)

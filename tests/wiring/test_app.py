@@ -114,8 +114,8 @@ async def test_sighup_reloads_the_configuration(tmp_path, heeded_signals, caplog
     caplog.set_level(logging.WARNING)
     settings = (*SETTINGS, "http.access=couchdb", "access.open_reading=true", "store.minimum_interval_s=600")
     settings += ("simulator.speed=20",)
-    eager = "store.variable.air_temperature={absolute_band=0, relative_band=0, minimum_interval_s=0}"
-    changed = (eager, "store.batch=7", "http.origins=['https://a.example']", "light.ramp_s=1")
+    eager = "store.variable.air_temperature={absolute_band=0, minimum_interval_s=0}"
+    changed = (eager, "store.max_age_s=7", "http.origins=['https://a.example']", "light.ramp_s=1")
     before = await asyncio.to_thread(load, None, settings)
     after = await asyncio.to_thread(load, None, settings + changed)
     (tmp_path / "duty").write_text("json://127.0.0.1:1/\n")
@@ -134,7 +134,7 @@ async def test_sighup_reloads_the_configuration(tmp_path, heeded_signals, caplog
     kept = await asyncio.to_thread(kept_points, tmp_path)
     measured = [point for point in kept if (point.variable, point.category) == ("air_temperature", "")]
     assert len(measured) > 1  # of ten minutes one, as it was; equal ones are not stored
-    taken = "[http] origins, [notify], [store] batch, [store] variable"
+    taken = "[http] origins, [notify], [store] max_age_s, [store] variable"
     assert f"reloaded the configuration; changed: {taken}" in caplog.messages
     assert "these changes need a restart of growd: [light] ramp_s" in caplog.messages
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from growd.config import ChannelOptions, Config, InterlockOptions, Light, Output, Sensor
+from growd.config import ChannelOptions, Config, Light, Output, Sensor
 from growd.device_kinds import OUTPUT_KINDS
 from growd.output_roles import ROLES
 from growd.status.model import OutputStatus
@@ -117,10 +117,9 @@ async def test_a_lamp_of_one_dimmed_output():
 
 async def test_what_outputs_did_is_in_the_status_and_outlasts_a_restart():
     memory = ShortMemory()
-    relay = Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
-    limits = InterlockOptions(valve_flow_l_min=0.5)
+    relay = Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", flow_ml_min=500.0)
     lamp = Light(channel=(ChannelOptions(name="white", pin=12, power_w=60.0),))
-    config = chamber_with(heater("relay", power_w=200.0), relay, interlock=limits, light=lamp)
+    config = chamber_with(heater("relay", power_w=200.0), relay, light=lamp)
     for life in (1, 2):
         async with rigged(config, memory) as rig:
             await rig.clock.advance(10)

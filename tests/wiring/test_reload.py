@@ -20,12 +20,12 @@ class Rig:
         file.write_text("")
         self.taken = []
         self.reloader = Reloader(load(file, environ={}), lambda: load(file, environ={}))
-        self.reloader.offer("store.batch", "store.budget_mb", apply=self.take)
+        self.reloader.offer("store.max_age_s", "store.minimum_interval_s", apply=self.take)
         self.reloader.offer("topics", "access", apply=self.take)
 
     async def take(self, config):
-        if config.store.batch == 13:
-            raise ConfigError("[store] batch: is unlucky")
+        if config.store.max_age_s == 13:
+            raise ConfigError("[store] max_age_s: is unlucky")
         self.taken.append(config)
 
     async def reload(self, text):
@@ -40,9 +40,9 @@ def rig(tmp_path, caplog):
 
 
 async def test_reloadable_options_change_and_the_others_are_logged(rig, caplog, said):
-    await rig.reload("[store]\nbatch = 7\nmax_age_s = 9\n[http]\nport = 1\nhost = 'localhost'\n")
+    await rig.reload("[store]\nmax_age_s = 7\nbudget_mb = 90\n[http]\nport = 1\nhost = 'localhost'\n")
     (config,) = rig.taken
-    assert (config.store.batch, config.store.max_age_s, config.http.port) == (7, 600, 5984)
+    assert (config.store.max_age_s, config.store.budget_mb, config.http.port) == (7, 256, 5984)
     assert rig.reloader.config == config
     said([record.message for record in caplog.records])
 
@@ -66,7 +66,7 @@ async def test_a_pending_change_is_logged_at_each_reload(rig, caplog, said):
 
 
 @pytest.mark.parametrize(
-    ("text", "faults"), [("[http\n", 1), ("[http]\nprot = 1\n[store]\nbatch = 'x'\nmax_age_s = 3\n", 2)]
+    ("text", "faults"), [("[http\n", 1), ("[http]\nprot = 1\n[store]\nmax_age_s = 'x'\nbudget_mb = 30\n", 2)]
 )
 async def test_an_invalid_file_changes_nothing_and_all_errors_are_logged(rig, caplog, text, faults):
     await rig.reload(text)
@@ -79,12 +79,12 @@ async def test_an_invalid_file_changes_nothing_and_all_errors_are_logged(rig, ca
 
 
 async def test_a_component_that_refuses_its_options_does_not_affect_the_others(rig, caplog, said):
-    await rig.reload("[store]\nbatch = 13\n[topics]\n'a/b' = 'std_msgs/String'\n")
+    await rig.reload("[store]\nmax_age_s = 13\n[topics]\n'a/b' = 'std_msgs/String'\n")
     (config,) = rig.taken
-    assert (config.store.batch, list(config.topics)) == (500, ["a/b"])
+    assert (config.store.max_age_s, list(config.topics)) == (600, ["a/b"])
     said(caplog.messages)
-    await rig.reload("[store]\nbatch = 14\n[topics]\n'a/b' = 'std_msgs/String'\n")
-    assert rig.reloader.config.store.batch == 14
+    await rig.reload("[store]\nmax_age_s = 14\n[topics]\n'a/b' = 'std_msgs/String'\n")
+    assert rig.reloader.config.store.max_age_s == 14
 
 
 @pytest.fixture

@@ -50,9 +50,6 @@ class Camera(Section, frozen=True):
     width: Annotated[int, Meta(ge=64, le=8_000)] = 1_920
     """Width of a photo in pixels at most, before it is rotated."""
 
-    quality: Annotated[int, Meta(ge=10, le=95)] = 85
-    """Quality of the JPEG."""
-
     rotation: Literal[0, 90, 180, 270] = 0
     """How far a photo is rotated clockwise, in degrees."""
 

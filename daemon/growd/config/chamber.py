@@ -26,7 +26,6 @@ from growd.variables import (
     ILLUMINANCE,
     PPFD,
     TEMPERATURE,
-    VALVE,
     VAPOUR_PRESSURE_DEFICIT,
     VARIABLES,
 )
@@ -236,7 +235,7 @@ class Chamber:
     def outputs_by_path(self) -> dict[OptionPath, Output]:
         """All outputs but the lamp, by their places in the file."""
         return {
-            self.path("output", number): self._with_flow(each)
+            self.path("output", number): each
             for number, each in enumerate(self.options.output)
             if not each.channel
         }
@@ -393,13 +392,6 @@ class Chamber:
         if self.light.enabled and self.options.light.needs_sensor:
             needed.setdefault(ILLUMINANCE, set()).add(ILLUMINANCE)
         return needed
-
-    def _with_flow(self, output: Output) -> Output:
-        """A valve for CO2 has the flow of [interlock], unless it has its own."""
-        flow_l_min = self.options.interlock.valve_flow_l_min
-        if output.flow_ml_min is not None or flow_l_min is None or output.own_variable != VALVE:
-            return output
-        return structs.replace(output, flow_ml_min=1000 * flow_l_min)
 
     def _needed_by(self, output: Output) -> str:
         """The variable that an output needs to be known, "" for none."""

@@ -36,9 +36,6 @@ class InterlockOptions(Section, frozen=True):
     dose_s: Annotated[float, Meta(ge=1, le=3_600)] = 1_800.0
     """Longest open time of the valve within an hour; 3600 is no limit."""
 
-    valve_flow_l_min: Annotated[float, Meta(gt=0, le=1_000)] | None = None
-    """Flow of the open valve, for the volumes in status and figures."""
-
     no_rise_open_s: Annotated[float, Meta(ge=30, le=86_400)] = 180.0
     """The valve is closed until a reset if it was open this long and CO2 did not rise."""
 
@@ -74,9 +71,6 @@ class InterlockOptions(Section, frozen=True):
 
     nutrients_off_ms_cm: Annotated[float, Meta(ge=0.5, le=6)] = 3.5
     """Pumps for nutrients and base are off from this measured conductivity up."""
-
-    no_effect_doses: Annotated[int, Meta(ge=2, le=20)] = 3
-    """Dosing pumps are off until a reset after this many doses with far less effect than they must have."""
 
 
 class DerivedOptions(Section, frozen=True):

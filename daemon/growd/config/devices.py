@@ -108,9 +108,6 @@ class Sensor(Section, frozen=True):
     pull: Literal["up", "down", "none"] = "up"
     """The resistor on the pin."""
 
-    debounce_s: Annotated[float, Meta(ge=0, le=10)] = 0.05
-    """A change counts after this time."""
-
     @property
     def fields(self) -> dict[str, str]:
         """The variable of each field of its sample, "" for none."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from msgspec import Meta
+from typing import TYPE_CHECKING, Final, Literal
 
 from growd.config.base import Port, Section
 from growd.config.findings import at
@@ -13,6 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from growd.config.findings import Fault, Finding
+
+
+MQTT_ROOT: Final = "growd"
+"""What all topics at the broker begin with; the id of the device follows."""
 
 
 class Mqtt(Section, frozen=True):
@@ -40,10 +42,7 @@ class Mqtt(Section, frozen=True):
     """File with the password."""
 
     publish: bool = False
-    """Publish readings, set points, outputs, recipes and alerts."""
-
-    topic: Annotated[str, Meta(min_length=1, max_length=100)] = "growd"
-    """`publish`: what all topics begin with; the id of the device follows."""
+    """Publish readings, set points, outputs, recipes and alerts, below growd/<device>."""
 
     commands: bool = False
     """`publish`: take set points, commands and recipes from everybody who may publish at the broker."""
@@ -64,10 +63,6 @@ def _faults(mqtt: Mqtt) -> Iterator[Fault]:
             yield option, "has no effect without a host"
     if mqtt.commands and not mqtt.publish:
         yield "commands", "has no effect without publish = true"
-    if mqtt.topic.startswith("/") or mqtt.topic.endswith("/"):
-        yield "topic", f"must not begin or end with /, got {mqtt.topic!r}"
-    elif reason := fault_of_topic(mqtt.topic):
-        yield "topic", reason
 
 
 def fault_of_topic(topic: str) -> str:

@@ -146,8 +146,7 @@ class Output(Section, frozen=True):
     """Electric power at full level."""
 
     flow_ml_min: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
-    """Flow at full level. Dosing pumps need it until a calibration. Default for a valve for CO2: [interlock]
-    valve_flow_l_min."""
+    """Flow at full level. Dosing pumps need it until a calibration."""
 
     minimum_on_s: Annotated[float, Meta(ge=0, le=600)] = 0.0
     """Once on, it stays on for this time, except against interlocks and holds."""
@@ -163,9 +162,6 @@ class Output(Section, frozen=True):
     longest_on_s: Annotated[float, Meta(ge=1, le=86_400)] | None = None
     """Longest time on without a pause; 86400 is no limit. Default: 900 for filling, drain and irrigation,
     which then rest for as long, valve_open_s for what raises CO2. Others rest for 60 s."""
-
-    confirm_above: float = 0.5
-    """For an output that a sensor confirms: above this reading it is on."""
 
     stale_after_s: Patience = 10.0
     """Without a newer command the output goes to its safe state after this time."""

@@ -129,10 +129,8 @@ class StorageRuleOptions(Section, frozen=True):
     """Which values of one variable are stored, if different from [store] and the table of variables."""
 
     absolute_band: Annotated[float, Meta(ge=0)] | None = None
-    """Dead band of measured values, in the unit of the variable. The larger of the two bands applies."""
-
-    relative_band: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """Dead band of measured values, as a share of the last stored one."""
+    """Dead band of measured values, in the unit of the variable: smaller changes are not stored before
+    maximum_interval_s."""
 
     minimum_interval_s: Annotated[float, Meta(ge=0, le=86_400)] | None = None
     """At most one value in this time."""
@@ -144,11 +142,8 @@ class StorageRuleOptions(Section, frozen=True):
 class Store(Section, frozen=True):
     """When points are stored and sent to the database. New points are safe on disk within a second."""
 
-    batch: Annotated[int, Meta(ge=1, le=500)] = 500
-    """A batch is sent when this many points wait. After an outage batches have 500 points."""
-
     max_age_s: Annotated[float, Meta(gt=0, le=86_400)] = 600.0
-    """A batch is sent when its oldest point has this age."""
+    """Points are sent when the oldest has this age, or 500 wait."""
 
     budget_mb: Annotated[float, Meta(ge=10, le=1_000_000)] = 256.0
     """Space on disk for points that wait while the database is away."""

@@ -108,9 +108,8 @@ class Shipper:
         self._is_due = True
         self._wake = asyncio.Event()
 
-    def reconfigure(self, *, batch: int, max_age: float) -> None:
-        """Change batch sizes and ages; batches that are due by them leave."""
-        self._batch = batch
+    def reconfigure(self, *, max_age: float) -> None:
+        """Change the age; a batch that is due by it leaves."""
         self._max_age = max_age
         self._outbox.added.set()
 

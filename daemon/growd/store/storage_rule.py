@@ -51,9 +51,7 @@ class StorageRule:
         self._options = options = (settings or Store()).rule_of(variable.name)
         self._absolute, self._relative = variable.absolute_band, variable.relative_band
         if options.absolute_band is not None and not is_command:
-            self._absolute = options.absolute_band
-        if options.relative_band is not None and not is_command:
-            self._relative = options.relative_band
+            self._absolute, self._relative = options.absolute_band, 0.0
         self._stored_at: float | None = None
         self._stored: Value = None
 

@@ -7,6 +7,7 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from growd.config import chambers_of
+from growd.config.mqtt import MQTT_ROOT
 from growd.config.secrets import read_line
 from growd.runtime.clock import RealClock
 from growd.runtime.supervisor import Supervisor
@@ -40,7 +41,7 @@ async def mqtt_link(config: Config, bus: Bus, device: str) -> AsyncIterator[Mqtt
 
     from growd.host.mqtt import MqttLink  # noqa: PLC0415  likewise
 
-    will = Will(f"{config.mqtt.topic}/{device}/availability", b"offline", qos=1, retain=True)
+    will = Will(f"{MQTT_ROOT}/{device}/availability", b"offline", qos=1, retain=True)
     link = MqttLink(
         bus,
         broker,

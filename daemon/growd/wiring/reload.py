@@ -32,7 +32,7 @@ class Reloader:
         self._reading = asyncio.Lock()
 
     def offer(self, *options: str, apply: Callable[[Config], Awaitable[None]]) -> None:
-        """Call `apply` when one of these changes: "store.batch", or "store" for the whole section.
+        """Call `apply` when one of these changes: "store.budget_mb", or "store" for the whole section.
 
         It may raise `ConfigError` without having changed anything.
         """

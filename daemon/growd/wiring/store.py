@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from zoneinfo import ZoneInfo
 
-    from growd import config
     from growd.bus import Bus
     from growd.config import Config
     from growd.runtime.clock import Clock
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from growd.store.local import LocalStore
 
 RELOADABLE: Final = (
-    "store.batch",
     "store.max_age_s",
     "store.minimum_interval_s",
     "store.maximum_interval_s",
@@ -138,9 +136,9 @@ class Storage:
                 await self.outbox.close()
 
     async def reconfigure(self, config: Config) -> None:
-        """Change rules, batches and ages (`RELOADABLE`)."""
+        """Change rules and ages (`RELOADABLE`)."""
         self._config = config
-        self.shipper.reconfigure(**_batches(config.store))
+        self.shipper.reconfigure(max_age=config.store.max_age_s)
         self.store_less(self._shortage)
 
     def store_less(self, shortage: Shortage) -> None:
@@ -164,7 +162,7 @@ class Storage:
             events=self._database.names.events,
             prepare=self._prepare,
             liveness=self._bus.liveness,
-            **_batches(self._config.store),
+            max_age=self._config.store.max_age_s,
         )
         self._database.when_up(shipper.retry_now)  # the pause after a failure may have a minute left
         return shipper
@@ -266,8 +264,3 @@ class Storage:
             await self._local.save_state(_ENDED_WELL, well)
         except LocalStoreError as error:
             _log.warning("could not record the shutdown state: %s", error)
-
-
-def _batches(settings: config.Store) -> dict[str, Any]:
-    """The options of `Shipper` for batches."""
-    return {"batch": settings.batch, "max_age": settings.max_age_s}

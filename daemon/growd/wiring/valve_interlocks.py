@@ -60,7 +60,9 @@ class ValveInterlocks:
             rest_s=_VALVE_REST_S,
             words=VALVE_WORDS,
         )
-        self._dose = DosePerHour(times, limits.dose_s, limits.valve_flow_l_min, holds)
+        valves = [each for each in self._inputs.chamber.outputs if each.own_variable in holds]
+        flow_l_min = sum(each.flow_ml_min or 0.0 for each in valves) / 1000 or None
+        self._dose = DosePerHour(times, limits.dose_s, flow_l_min, holds)
         yield self._dose
         if self._sensors:
             yield NoRise(

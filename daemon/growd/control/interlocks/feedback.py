@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 CONFIRM_S: Final = 10.0
 """The time after which the sensor of an output must read what was written."""
 
+CONFIRM_ABOVE: Final = 0.5
+"""Above this reading an output is on: a switch reads 0 or 1, other sensors are scaled to that."""
+
 
 class NotConfirmed(Interlock):
     """An output was written on or off for `confirm_s`, and its feedback differs.
