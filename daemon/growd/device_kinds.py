@@ -303,7 +303,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         "growd_drivers.ads1115:Ads1115",
         {"value": ""},
         addresses=(0x48, 0x49, 0x4A, 0x4B),  # table 7-2
-        options=("variable", "confirms", "channel", "range_mv", "points"),
+        options=("variable", "confirms", "channel", "points"),
         range_hint="points must be the ends of what the sensor can measure",
         needs=("points",),
         part_of_chip="channel",

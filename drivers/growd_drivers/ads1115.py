@@ -23,7 +23,7 @@ ADDRESS = 0x48
 CHANNELS: Final = {"0-1": 0, "0-3": 1, "1-3": 2, "2-3": 3, "0": 4, "1": 5, "2": 6, "3": 7}
 """MUX of each input, alone or as a difference of two (table 8-3)."""
 
-RANGES_MV: Final = {6144: 0, 4096: 1, 2048: 2, 1024: 3, 512: 4, 256: 5}
+RANGES_MV: Final = {256: 5, 512: 4, 1024: 3, 2048: 2, 4096: 1, 6144: 0}
 """PGA of each range in mV. An input must stay below the supply voltage, also in a wider range."""
 
 MARGIN = 0.05
@@ -49,8 +49,8 @@ class Ads1115:
     """One input of an ADS1115. `points` are two pairs of volts and value, with a straight line between.
 
     A value a little beyond the points is the nearest one; further beyond, a wire is broken or the points are
-    wrong. `range_mv` is the full scale. The constructor does not talk to the chip. It raises
-    `SettingError` for an invalid setting.
+    wrong. The chip measures in the smallest range with both points. The constructor does not talk to the
+    chip. It raises `SettingError` for an invalid setting.
     """
 
     def __init__(
@@ -60,16 +60,15 @@ class Ads1115:
         sleep: Callable[[float], None],
         address: int = ADDRESS,
         channel: str = "0",
-        range_mv: int = 4096,
         points: Sequence[Sequence[float]] = ((0.0, 0.0), (1.0, 1.0)),
     ) -> None:
         if channel not in CHANNELS:
             raise SettingError(f"ADS1115: channel must be one of {', '.join(CHANNELS)}", device="ADS1115")
-        if range_mv not in RANGES_MV:
-            raise SettingError(f"ADS1115: range_mv must be one of {[*RANGES_MV]}", device="ADS1115")
         (self._volts, self._first), (volts, last) = points
         if volts == self._volts:
             raise SettingError(f"ADS1115: both points have {volts:g} V", device="ADS1115")
+        widest_mv = 1000 * (max(abs(volts), abs(self._volts)) + MARGIN * abs(volts - self._volts))
+        range_mv = next((each for each in RANGES_MV if each >= widest_mv), max(RANGES_MV))
         bus.label(address, "ADS1115")
         self._slope = (last - self._first) / (volts - self._volts)
         self._ends = sorted((self._first, last))
@@ -93,7 +92,7 @@ class Ads1115:
         count = int.from_bytes(self._register(_CONVERSION), "big", signed=True)
         volts = count / (_FULL_COUNT + 1) * self._full_scale_v
         if not -_FULL_COUNT <= count < _FULL_COUNT:
-            raise self._out_of_range(volts, f"is saturated at {volts:.3f} V: choose a larger range_mv")
+            raise self._out_of_range(volts, f"is saturated at {volts:.3f} V")
         value = self._first + self._slope * (volts - self._volts)
         return Ads1115Sample(self._within(value, volts))
 

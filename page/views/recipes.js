@@ -50,7 +50,7 @@ function Running({ environment }) {
   const start = (live?.time ?? now) - elapsed;
   const drift = state === "running" && plan?.state === state ? Math.round((start - plan.start) / DRIFT_S) : 0;
   useEffect(() => {
-    if (!isIdle) call(`${environment}/recipe_plan`).then((answer) => setPlan(answer.plan), () => setPlan((known) => known ?? {}));
+    if (!isIdle) call(`${environment}/recipe_plan`).then(({ plan: its }) => setPlan((known) => its ?? known ?? {}), () => setPlan((known) => known ?? {}));
   }, [id, told?.revision, state, Math.floor(now / 3600), drift]);
   if (!told) return null;
   if (isIdle) return html`<section class="card"><h2>${t("recipe_none")}</h2></section>`;

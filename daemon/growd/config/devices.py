@@ -86,9 +86,6 @@ class Sensor(Section, frozen=True):
     channel: Literal["0", "1", "2", "3", "0-1", "0-3", "1-3", "2-3"] = "0"
     """The input, or two for the difference of their voltages."""
 
-    range_mv: Literal[6_144, 4_096, 2_048, 1_024, 512, 256] = 4_096
-    """Full scale. Inputs must stay below the supply voltage in any case."""
-
     points: tuple[tuple[float, float], ...] = ()
     """Two points of a straight line, in volts and value, such as [[2.80, 0], [1.20, 100]]. Values further
     beyond them than 5 % of the span are a fault."""

@@ -27,6 +27,7 @@ KINDS_WITH: Final = {name: kinds_with(name) for name in Sensor.__struct_fields__
 PULLED_UP_PINS: Final = (2, 3)
 """With 1.8 kOhm to 3.3 V on the board, for I2C: raspberrypi.com, "GPIO pads control" and the schematics."""
 
+_ADS1115_V: Final = 6.144  # its widest range
 _PLAIN: Final = Sensor(name="any", kind=next(iter(SENSOR_KINDS)))
 
 
@@ -130,8 +131,8 @@ def _points(sensor: Sensor) -> Iterator[Fault]:
     if volts == other_volts or first == last:
         yield "points", "must differ in volts and in value"
     for number in (volts, other_volts):
-        if not abs(number) <= sensor.range_mv / 1000:
-            yield "points", f"{number:g} V is beyond range_mv, {sensor.range_mv}"
+        if not abs(number) <= _ADS1115_V:
+            yield "points", f"{number:g} V is beyond the range of the chip, {_ADS1115_V:g} V"
     variable = VARIABLES.get(sensor.variable)
     for value in (first, last) if variable else ():
         if variable and not variable.minimum <= value <= variable.maximum:
