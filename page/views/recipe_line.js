@@ -72,7 +72,7 @@ function usePlan(environment, run) {
   const isOver = runs && Boolean(plan?.next.length) && plan.next.at(-1).time < growdNow() + DAY / 2;
   const revision = useStatus()?.recipes.find((each) => each.environment === environment)?.revision;
   useEffect(() => {
-    if (runs) call(`${environment}/recipe_plan`).then((answer) => setPlan(answer.plan), () => {});
+    if (runs) call(`${environment}/recipe_plan`).then((answer) => setPlan((known) => answer.plan ?? known), () => {});
     else setPlan(null);
   }, [environment, runs, run?.recipe_id, run?.phase, run?.state, revision, isOver]);
   return plan;
