@@ -219,7 +219,7 @@ async def test_the_status_shows_the_hold_first(tmp_path):
         (hold,) = found.holds
         assert (hold.holder, hold.by, hold.reason) == (Holder.PERSON, "ann", "cleaning")
         assert report(found).startswith(f"HELD: {hold}\n")
-        assert report(found).count(str(hold)) == 1
+        assert report(found).count(str(hold)) == 2  # the first line and the last
         assert "held at 0% by the hold" in report(found)
         assert "All is well" not in report(replace(found, devices=[], interlocks=[], problems=[]))
         assert f"person: {hold}" in told(found, "warning")
