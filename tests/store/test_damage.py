@@ -103,12 +103,13 @@ async def test_a_row_with_damaged_text_blocks_no_other(path):
     made = POINTS[:5]
     local = await LocalStore.open(path)
     await local.write(lambda file: point_tables.insert(file, made, point_tables.RowNumbers(file)))
-    for number, text in ((2, b'["\xff\xfe'), (4, b"no point")):
-        await local.write(
-            lambda file, number=number, text=text: file.execute(
-                "UPDATE waiting SET point = CAST(? AS TEXT) WHERE number = ?", (text, number)
-            )
-        )
+
+    def damage(file):
+        for number, text in ((2, b'["\xff\xfe'), (4, b"no point")):
+            file.execute("UPDATE waiting SET point = CAST(? AS TEXT) WHERE number = ?", (text, number))
+        file.execute("UPDATE waiting SET point = CAST(point AS BLOB) WHERE number = 3")  # it can be read
+
+    await local.write(damage)
     async with opened(local, ManualClock()) as outbox:
         assert [entry.id for entry in await outbox.next_batch(10)] == [made[n].id for n in (0, 2, 4)]
         assert (outbox.undelivered, outbox.dropped) == (3, 2)
