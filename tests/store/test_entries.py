@@ -3,6 +3,7 @@
 import asyncio
 import errno
 from contextlib import AsyncExitStack
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -24,6 +25,7 @@ from growd.store.work import RETRIES
 from support.full_disk import full_disk
 from support.journal import content, delivered, journal_rig, kept, listed, wanted
 from support.photos import COPIES, SECRET, jpeg, png, webp
+from support.rows import each
 from support.waiting import PATIENCE_S
 
 NOW = 1_700_000_000.0
@@ -39,17 +41,15 @@ async def rig(database_server, tmp_path):
 async def test_an_entry_comes_into_the_database_whole_and_in_one_revision(rig):
     async with rig.opened() as journal:
         entry = await kept(journal, "tray 1", jpeg(), png(), webp(), measurements={"plant_height": 12.34})
-        assert [photo.name for photo in entry.photos] == ["photo-1.jpg", "photo-2.png", "photo-3.webp"]
         await delivered(journal)
         document = await rig.document(entry)
-        assert document["_rev"].startswith("1-")
+        assert document.pop("_rev").startswith("1-")
         attachments = document.pop("_attachments")
         assert {name: (one["content_type"], one["length"]) for name, one in attachments.items()} == {
             "photo-1.jpg": ("image/jpeg", len(COPIES["jpeg"])),
             "photo-2.png": ("image/png", len(COPIES["png"])),
             "photo-3.webp": ("image/webp", len(COPIES["webp"])),
         }
-        del document["_rev"]
         assert document == {
             "_id": entry.id,
             "environment": "environment_1",
@@ -261,40 +261,35 @@ async def test_an_entry_is_published_once_it_is_on_the_disk(rig):
         await kept(journal, "now", measurements={"plant_height": 5})
         await kept(journal, "before", measurements={"plant_height": 4}, time=NOW - 60)
         found = [messages.get_nowait() for _ in range(4)]
-        assert [(one.value, one.time) for one in found] == [
-            (5.0, NOW),
-            ("now", NOW),
-            (4.0, NOW - 60),
-            ("before", NOW - 60),
-        ]
+        told = [(one.value, one.time - NOW) for one in found]
+        assert told == [(5.0, 0), ("now", 0), (4.0, -60), ("before", -60)]
         assert bus.topics.get("environment_1/measured/plant_height").last.value == 5.0
         messages.close()
 
 
-@pytest.mark.parametrize(
-    ("fields", "error", "words"),
+@each(
+    ("fields", "error"),
     [
-        ({"measurements": {"plant_height": -1}}, InvalidValueError, "plant_height must be .* not -1"),
-        ({"measurements": {"plant_height": "high"}}, InvalidValueError, 'not "high"'),
-        ({"measurements": {"height": 1}}, InvalidValueError, 'such as plant_height, not "height"'),
-        ({"measurements": {"air_flush_on": 1}}, InvalidValueError, "measured by hand"),
-        ({"measurements": {"air_temperature": 20}}, NotOpenError, "environment_1/measured/air_temperature"),
-        ({"measurements": {str(n): 1 for n in range(51)}}, InvalidValueError, "at most 50"),
-        ({"time": 600.5}, InvalidValueError, "time must be 0 or UNIX seconds from the year 2000 until now"),
-        ({"time": NOW + 1}, InvalidValueError, "time must be 0 or UNIX seconds from the year 2000 until now"),
-        ({"corrects": "x"}, InvalidValueError, "corrects must be the id of an entry"),
-        ({"corrects": "x", "time": NOW - 1}, InvalidArgumentsError, "a correction has a text"),
+        ({"measurements": {"plant_height": -1}}, InvalidValueError),
+        ({"measurements": {"plant_height": "high"}}, InvalidValueError),
+        ({"measurements": {"height": 1}}, InvalidValueError),
+        ({"measurements": {"air_flush_on": 1}}, InvalidValueError),
+        ({"measurements": {"air_temperature": 20}}, NotOpenError),
+        ({"measurements": {str(n): 1 for n in range(51)}}, InvalidValueError),
+        ({"time": 600.5}, InvalidValueError),
+        ({"time": NOW + 1}, InvalidValueError),
+        ({"corrects": "x"}, InvalidValueError),
+        ({"corrects": "x", "time": NOW - 1}, InvalidArgumentsError),
+        ({"text": "  "}, InvalidArgumentsError),
     ],
 )
-async def test_bad_fields_are_refused_and_change_nothing(rig, fields, error, words):
+async def test_bad_fields_are_refused_and_change_nothing(rig, said, fields, error):
     async with rig.silent() as journal:
-        with pytest.raises(error, match=words):
-            await kept(journal, "text", **fields)
+        with said.raises(error):
+            await kept(journal, **{"text": "text", **fields})
         assert not journal.delivery.waiting
         with pytest.raises(UnknownNameError, match="no environment"):
             await journal.draft("kitchen", journal_module.EntryFields("x"), "anna")
-        with pytest.raises(InvalidArgumentsError, match="the entry is empty"):
-            await kept(journal, "  ")
     assert rig.folders() == []
 
 
@@ -307,21 +302,16 @@ async def test_a_file_that_is_no_photo_leaves_nothing(rig):
         assert rig.folders() == []
 
 
-@pytest.mark.parametrize("name", ["photo-1.jpg/../entry.json", "entry.json", "../photo-1.jpg", "photo-2.jpg"])
-async def test_only_photos_of_entries_can_be_read(rig, name):
+async def test_only_photos_of_entries_can_be_read(rig):
+    names = ["photo-1.jpg/../entry.json", "entry.json", "../photo-1.jpg", "photo-2.jpg"]
     async with rig.opened() as journal:
         entry = await kept(journal, "text", jpeg())
-        for is_delivered in (False, True):
-            if is_delivered:
-                await delivered(journal)
+        for _ in ("while it waits", "in the database"):
             for where in (entry.id, "../growd.sqlite3", "_design/svc", f"{entry.id}x"):
-                with pytest.raises(UnknownNameError, match="no photo"):
-                    await content(journal, entry if where == entry.id else _at(where), name)
-
-
-class _at:  # noqa: N801  an entry elsewhere
-    def __init__(self, where):
-        self.id = where
+                for name in [*names, *(["photo-1.jpg"] if where != entry.id else [])]:
+                    with pytest.raises(UnknownNameError, match="no photo"):
+                        await content(journal, SimpleNamespace(id=where), name)
+            await delivered(journal)
 
 
 async def test_a_full_disk_refuses_and_leaves_nothing(rig):
