@@ -14,7 +14,7 @@ from growd.store.outbox import Outbox
 from growd.store.points import PointMaker
 from growd.store.run_documents import DOCUMENT_KEY
 from support.clock import ManualClock
-from support.outbox import opened_at
+from support.outbox import opened_at, set_query_only
 
 RUN = {"recipe_id": "lettuce", "recipe": {"operations": []}, "start": 5.0, "elapsed": 0.0, "seen": 5.0}
 
@@ -89,7 +89,7 @@ async def test_parameters_are_saved_and_deleted_in_one_commit(path, said):
         keeper = ParameterKeeper(local)
         await keeper.save({"a/b": 1, "a/c": [None, {"d": "é"}], "x": 0.5}, [])
         await keeper.save({"a": "a leaf now"}, ["a/b", "a/c"])
-        await local.read(lambda file: file.execute("PRAGMA query_only = ON"))
+        await set_query_only(local, "ON")
         with said.raises(NotKeptError):
             await keeper.save({"b": 2}, ["a"])
     async with opened(path) as (local, _, _):

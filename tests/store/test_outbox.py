@@ -21,7 +21,7 @@ from growd.store.local import LocalStore
 from growd.store.point_log import LOG_NAME, PointLog
 from growd.store.points import PointMaker
 from support.clock import ManualClock
-from support.outbox import add_durably, opened, opened_at
+from support.outbox import add_durably, opened, opened_at, set_query_only
 from support.running import in_tasks
 
 MAKER = PointMaker("0123456789ab")
@@ -369,6 +369,17 @@ async def test_a_point_delivered_during_a_move_is_not_sent_again(local, monkeypa
         monkeypatch.setattr(local, "write", write)
         await outbox._move_into_file([*outbox._logged.values()])
         assert (await values(outbox), outbox.undelivered) == ([2], 1)
+
+
+async def test_a_rejection_that_can_not_be_written_is_not_sent_again(outbox, local):
+    await add_durably(outbox, [point(1), point(2)])
+    await set_query_only(local, "ON")
+    await outbox.reject((await outbox.next_batch(1))[0], "forbidden")
+    assert (await values(outbox), outbox.sendable, outbox.undelivered) == ([2], 1, 2)
+    assert "readonly" in outbox.file_fault
+    await set_query_only(local, "OFF")
+    await outbox.flush()
+    assert (await values(outbox), outbox.undelivered, outbox.rejected_count) == ([2], 1, 1)
 
 
 async def test_delivered_points_make_room_in_memory(local, blocks):

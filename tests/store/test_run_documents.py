@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from growd.store.bootstrap import bootstrap
+from growd.store.bootstrap import read_design
 from growd.store.errors import CouchUnavailableError, DesignFileError
 from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
@@ -17,7 +17,7 @@ from support.couch_client import FILES
 from support.outbox import opened
 from support.own_databases import own_databases
 from support.running import running
-from support.waiting import PATIENCE_S
+from support.waiting import until_found
 
 BEGUN = {
     "_id": "0123456789ab:0000000005000-0123456789",
@@ -44,7 +44,9 @@ class Rig:
         self.prepared += 1
         if self.is_away:
             raise self.fault
-        await bootstrap(self.couch, FILES, "svc", self.names)
+        if await self.couch.create(self.names.runs):
+            design = await asyncio.to_thread(read_design, FILES / "design/recipe_run", "svc", has_last=False)
+            await self.couch.put(self.names.runs, design)
 
     @asynccontextmanager
     async def on(self):
@@ -63,9 +65,10 @@ class Rig:
         return count
 
     async def brought(self, left=0):
-        async with asyncio.timeout(PATIENCE_S):
-            while await self.waiting() > left:  # noqa: ASYNC110  the file has no event
-                await asyncio.sleep(0)
+        async def is_brought():
+            return await self.waiting() <= left
+
+        await until_found(is_brought)
 
     async def stored(self):
         """The document, without its revision, and the revision."""

@@ -20,7 +20,7 @@ from growd.store.errors import CouchRefusedError, CouchUnavailableError, DiskFul
 from growd.store.points import PointMaker
 from growd.store.shipper import Shipper
 from support.clock import ManualClock, Time
-from support.outbox import add_durably, opened_at
+from support.outbox import add_durably, opened_at, set_query_only
 from support.running import in_tasks
 
 MAKER = PointMaker("0123456789ab")
@@ -382,15 +382,10 @@ async def test_draining_sends_waiting_points_within_its_deadline(rig):
     assert await shipper.drain(5) == 0
 
 
-async def set_query_only(rig, state):
-    """Let every write of growd.sqlite3 fail with a real error of SQLite."""
-    await rig.outbox._local.read(lambda file: file.execute(f"PRAGMA query_only = {state}"))
-
-
 async def test_a_fault_of_the_local_file_is_made_up_for(rig):
     for point in points(range(3)):
         await rig.outbox.add_with(point, lambda _: None)
-    await set_query_only(rig, "ON")
+    await set_query_only(rig.outbox._local, "ON")
     shipper = rig.shipper()
     async with in_tasks(shipper):
         await rig.until_shipped(shipper)  # although their rows can't be deleted
@@ -399,7 +394,7 @@ async def test_a_fault_of_the_local_file_is_made_up_for(rig):
         shipper.ship_now()
         await rig.until_shipped(shipper)
         assert await rig.outbox._local.read(point_tables.count) == 3
-        await set_query_only(rig, "OFF")
+        await set_query_only(rig.outbox._local, "OFF")
         await rig.outbox.flush()
         assert (rig.outbox.file_fault, await rig.outbox._local.read(point_tables.count)) == (None, 0)
     assert rig.written() == [0, 1, 2, 3, 4]
@@ -410,13 +405,13 @@ async def test_a_rejection_that_can_not_be_written_blocks_no_other(rig):
     for point in points(range(3)):
         await rig.outbox.add_with(point, lambda _: None)
     await add_durably(rig.outbox, points(range(3, 6)))
-    await set_query_only(rig, "ON")
+    await set_query_only(rig.outbox._local, "ON")
     shipper = rig.shipper(max_batch=2)
     async with in_tasks(shipper):
         await rig.clock.until(lambda: rig.written() == [0, 2, 3, 5])
         await rig.clock.until(lambda: len(rig.outbox._rejections) == 2)
         assert rig.outbox.rejected_count == 0
-        await set_query_only(rig, "OFF")
+        await set_query_only(rig.outbox._local, "OFF")
         await rig.outbox.flush()
     assert {one.point.value for one in await rig.outbox.rejected()} == {1, 4}
     assert (rig.outbox.undelivered, rig.outbox.rejected_count) == (0, 2)
@@ -428,7 +423,7 @@ async def test_a_rejection_that_can_not_be_written_causes_no_busy_loop(rig, monk
     rig.server.refuse = {value: {"error": "forbidden", "reason": "no"} for value in range(3)}
     await add_durably(rig.outbox, points(range(3)))
     usual, looks = rig.outbox.next_batch, []
-    await set_query_only(rig, "ON")
+    await set_query_only(rig.outbox._local, "ON")
 
     async def next_batch(limit):
         looks.append(limit)
@@ -440,7 +435,7 @@ async def test_a_rejection_that_can_not_be_written_causes_no_busy_loop(rig, monk
         await rig.clock.until(lambda: len(rig.outbox._rejections) == 3 and rig.outbox.file_fault)
         await rig.clock.settle()
         assert (rig.outbox.undelivered, rig.outbox.sendable) == (3, 0)
-        await set_query_only(rig, "OFF")
+        await set_query_only(rig.outbox._local, "OFF")
         await rig.outbox.flush()
         await add_durably(rig.outbox, points(range(3, 5)))
         await rig.clock.until(lambda: rig.outbox.undelivered == 0)

@@ -16,13 +16,13 @@ from support.rollups import START, measured, rollup_bench
 
 pytestmark = pytest.mark.long
 
-MANY = 2_000
+MANY = 600
 
 
 async def store_many(bench):
-    for first in range(0, MANY, 500):
+    for first in range(0, MANY, 300):
         await bench.store(
-            *(measured("air_temperature", n / 7, START + n * 40) for n in range(first, first + 500))
+            *(measured("air_temperature", n / 7, START + n * 40) for n in range(first, first + 300))
         )
     await bench.couch.view(bench.names.points, "svc", "by_variable", reduce=False, limit=1)
 
