@@ -113,7 +113,7 @@ async def test_a_kill_after_some_writes_changes_no_rollup(database_server):
     expected, requests = await undisturbed(database_server, 1)
     assert {each.is_sealed for each in expected.values()} == {True, False}
     writes = [at for at, name in enumerate(requests, 1) if name in WRITES]
-    for at in writes[5::9]:
+    for at in writes[5::15]:
         await check_kill(database_server, 1, at, expected, is_sent=True)
 
 
