@@ -12,7 +12,6 @@ from growd.bus.params import Parameters
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, RollupError
 from growd.store.rollups.state import RollupState
 from growd.store.rollups.task import FIRST_S, RollupTask
-from growd.store.work import RETRIES
 from support.clock import ManualClock
 from support.program import home_on, started
 from support.running import running
@@ -91,32 +90,19 @@ async def test_a_step_of_the_wall_clock_delays_no_hour_by_more_than_an_hour():
         assert len(rig.feed.times) == 3
 
 
-async def test_it_tries_again_after_growing_pauses_and_logs_once(caplog):
+async def test_a_failure_is_logged_once_and_its_pause_ends_once_the_database_is_up(caplog):
     caplog.set_level(logging.INFO)
     async with rigged() as rig:
         rig.feed.error = AWAY
         await rig.clock.advance(HOUR * 3)
-        pauses = [after - before for before, after in zip(rig.feed.times, rig.feed.times[1:], strict=False)]
-        assert pauses[:3] == [RETRIES.first_s, 2 * RETRIES.first_s, 4 * RETRIES.first_s]
-        assert max(pauses) == pauses[-1] == RETRIES.longest_s
-        rig.feed.error = None
-        await rig.clock.advance(RETRIES.longest_s)
-        lines = [record.message for record in caplog.records if "rollups" in record.name]
-        assert lines == [f"rollups wait for the database: {AWAY}", "rollups are written again"]
-
-
-async def test_it_does_not_wait_once_the_database_is_up_again():
-    async with rigged() as rig:
-        rig.feed.error = AWAY
-        await rig.clock.advance(HOUR)
         rig.feed.error = None
         number = len(rig.feed.times)
-        rig.task.look_now()
-        await rig.clock.settle()
-        assert len(rig.feed.times) == number + 1
-        rig.task.look_now()  # nothing has failed
-        await rig.clock.settle()
-        assert len(rig.feed.times) == number + 1
+        for _ in range(2):  # the second time nothing has failed
+            rig.task.look_now()
+            await rig.clock.settle()
+            assert len(rig.feed.times) == number + 1
+    lines = [record.message for record in caplog.records if "rollups" in record.name]
+    assert lines == [f"rollups wait for the database: {AWAY}", "rollups are written again"]
 
 
 async def test_the_status_shows_a_failure_that_lasts():
