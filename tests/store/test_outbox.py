@@ -130,14 +130,6 @@ async def test_a_point_in_a_deleted_log_is_not_durable(outbox, path, said):
     assert (outbox.unsaved, outbox.fault.failures) == (1, 1)
 
 
-async def test_a_flush_makes_all_recorded_points_durable(outbox, path):
-    outbox.add(point(1))
-    await add_durably(outbox, [point(2), point(3)])
-    assert await asyncio.to_thread(in_log, path) == [1, 2, 3]
-    await outbox.add_with(point(4), lambda _: None)
-    assert await asyncio.to_thread(in_file, path) == [4]
-
-
 async def test_a_clean_close_keeps_waiting_points_and_no_delivered_ones(path, small_log):
     clock = ManualClock()
     async with opened_at(path, clock) as outbox:
@@ -186,20 +178,19 @@ async def test_a_crash_after_a_move_doubles_no_point(path, small_log, blocks):
         assert await values(outbox) == list(range(17))
 
 
-async def test_a_full_log_moves_into_the_file_in_order(local, path, small_log):
+async def test_a_full_log_moves_into_the_file_in_order(small_log, outbox, local, path):
     statements = []
     await local.read(lambda file: file.set_trace_callback(statements.append))
-    async with opened(local, ManualClock()) as outbox:
-        statements.clear()
-        for value in range(60):
-            await add_durably(outbox, [point(value)])
-        assert (await values(outbox), outbox.undelivered) == ([*range(60)], 60)
-        moved = await asyncio.to_thread(in_file, path)
-        assert moved + await asyncio.to_thread(in_log, path) == [*range(60)]
-        assert 45 <= len(moved) == 16 * statements.count("COMMIT")
-        while batch := await outbox.next_batch(7):
-            await outbox.mark_delivered(batch)
-        assert (outbox.undelivered, await asyncio.to_thread(in_file, path)) == (0, [])
+    statements.clear()
+    for value in range(60):
+        await add_durably(outbox, [point(value)])
+    assert (await values(outbox), outbox.undelivered) == ([*range(60)], 60)
+    moved = await asyncio.to_thread(in_file, path)
+    assert moved + await asyncio.to_thread(in_log, path) == [*range(60)]
+    assert 45 <= len(moved) == 16 * statements.count("COMMIT")
+    while batch := await outbox.next_batch(7):
+        await outbox.mark_delivered(batch)
+    assert (outbox.undelivered, await asyncio.to_thread(in_file, path)) == (0, [])
 
 
 async def test_a_point_too_large_for_the_log_goes_into_the_file_in_order(outbox, path):
@@ -334,41 +325,39 @@ async def test_memory_is_bounded_by_thinning_before_dropping(local, blocks):
         assert outbox.unsaved == 0
 
 
-async def test_a_point_delivered_during_a_flush_is_not_sent_again(local, blocks, monkeypatch):
-    async with opened(local, ManualClock()) as outbox:
-        blocks.error = errno.EIO
-        with pytest.raises(LocalStoreError):
-            await add_durably(outbox, [point(1), point(2)])
-        blocks.error = None
-        (first, _) = await outbox.next_batch(2)
-        usual = outbox._append
-
-        async def append(texts):
-            await outbox.mark_delivered([first])
-            return await usual(texts)
-
-        monkeypatch.setattr(outbox, "_append", append)
-        await outbox.flush()
-        assert (await values(outbox), outbox.undelivered, outbox.sendable) == ([2], 1, 1)
-
-
-async def test_a_point_delivered_during_a_move_is_not_sent_again(local, monkeypatch):
-    async with opened(local, ManualClock()) as outbox:
+async def test_a_point_delivered_during_a_flush_is_not_sent_again(blocks, outbox, monkeypatch):
+    blocks.error = errno.EIO
+    with pytest.raises(LocalStoreError):
         await add_durably(outbox, [point(1), point(2)])
-        (first, _) = await outbox.next_batch(2)
-        usual = local.write
+    blocks.error = None
+    (first, _) = await outbox.next_batch(2)
+    usual = outbox._append
 
-        async def write(function, committed):
-            def committed_late(result):
-                first.is_done = True  # as by `mark_delivered` between the move and this call
-                committed(result)
+    async def append(texts):
+        await outbox.mark_delivered([first])
+        return await usual(texts)
 
-            monkeypatch.setattr(local, "write", usual)
-            return await usual(function, committed_late)
+    monkeypatch.setattr(outbox, "_append", append)
+    await outbox.flush()
+    assert (await values(outbox), outbox.undelivered, outbox.sendable) == ([2], 1, 1)
 
-        monkeypatch.setattr(local, "write", write)
-        await outbox._move_into_file([*outbox._logged.values()])
-        assert (await values(outbox), outbox.undelivered) == ([2], 1)
+
+async def test_a_point_delivered_during_a_move_is_not_sent_again(outbox, local, monkeypatch):
+    await add_durably(outbox, [point(1), point(2)])
+    (first, _) = await outbox.next_batch(2)
+    usual = local.write
+
+    async def write(function, committed):
+        def committed_late(result):
+            first.is_done = True  # as by `mark_delivered` between the move and this call
+            committed(result)
+
+        monkeypatch.setattr(local, "write", usual)
+        return await usual(function, committed_late)
+
+    monkeypatch.setattr(local, "write", write)
+    await outbox._move_into_file([*outbox._logged.values()])
+    assert (await values(outbox), outbox.undelivered) == ([2], 1)
 
 
 async def test_a_rejection_that_can_not_be_written_is_not_sent_again(outbox, local):
@@ -414,23 +403,6 @@ async def test_a_point_thinned_in_memory_while_it_is_sent_is_counted_once(local,
         assert (await values(outbox), outbox.undelivered, outbox.sendable) == ([20], 1, 1)
 
 
-async def test_points_wait_in_memory_while_another_program_locks_the_file(local, path, small_log, said):
-    await local.read(lambda file: file.execute("PRAGMA busy_timeout = 0"))
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        async with opened(local, ManualClock()) as outbox:
-            for value in range(15):
-                await add_durably(outbox, [point(value)])  # the log needs no SQLite
-            with said.raises(LocalStoreError):
-                await add_durably(outbox, [point(15)])
-            assert "database is locked" in str(outbox.fault)
-            with said.raises(LocalStoreError):
-                await outbox.add_with(point(99), lambda _: None)
-            other.execute("ROLLBACK")
-            await outbox.flush()
-            assert (str(outbox.fault), await values(outbox)) == ("", list(range(16)))
-
-
 async def test_a_cancelled_flush_loses_nothing(outbox):
     outbox.add(point(1))
     flush = asyncio.create_task(outbox.flush(), name="flush")
@@ -442,19 +414,18 @@ async def test_a_cancelled_flush_loses_nothing(outbox):
     assert outbox.sendable == 1
 
 
-async def test_points_added_during_a_failing_commit_stay_in_order(local, blocks):
-    async with opened(local, ManualClock()) as outbox:
-        blocks.error = errno.EIO
-        outbox.add(point(1))
-        outbox.add(point(2))
-        flush = asyncio.create_task(outbox.flush(), name="flush")
-        await asyncio.sleep(0)
-        outbox.add(point(3))
-        with pytest.raises(LocalStoreError):
-            await flush
-        blocks.error = None
-        await outbox.flush()
-        assert await values(outbox) == [1, 2, 3]
+async def test_points_added_during_a_failing_commit_stay_in_order(blocks, outbox):
+    blocks.error = errno.EIO
+    outbox.add(point(1))
+    outbox.add(point(2))
+    flush = asyncio.create_task(outbox.flush(), name="flush")
+    await asyncio.sleep(0)
+    outbox.add(point(3))
+    with pytest.raises(LocalStoreError):
+        await flush
+    blocks.error = None
+    await outbox.flush()
+    assert await values(outbox) == [1, 2, 3]
 
 
 async def test_each_variable_stays_in_order_while_points_move(local, small_log):
