@@ -149,6 +149,11 @@ def reader():
     return reader
 
 
+@pytest.fixture
+def remembered():
+    return RememberedBuckets(BucketCache())
+
+
 async def asked(remembered, reader, start, end, points=300):
     """The number of rows that one answer took."""
     before = reader.read
@@ -171,8 +176,7 @@ async def test_the_same_points_are_read_once(reader):
     assert await asked(remembered, reader, 0, 7 * DAY) == 6 * EACH_DAY  # all but that day
 
 
-async def test_little_is_read_for_a_late_point_though_a_client_went_away_before(reader):
-    remembered = RememberedBuckets(BucketCache())
+async def test_little_is_read_for_a_late_point_though_a_client_went_away_before(remembered, reader):
     await asked(remembered, reader, 0, 10 * DAY)
     reader.add(EPOCH + 9 * DAY + 30, 5_000.0)
     reader.hangs = asyncio.Event()
@@ -184,8 +188,7 @@ async def test_little_is_read_for_a_late_point_though_a_client_went_away_before(
     assert await asked(remembered, reader, 0, 10 * DAY) == EACH_DAY + 1
 
 
-async def test_a_database_that_failed_is_read_again(reader):
-    remembered = RememberedBuckets(BucketCache())
+async def test_a_database_that_failed_is_read_again(remembered, reader):
     await asked(remembered, reader, 0, DAY)
     reader.failure = ExportBrokenError("reset")
     with pytest.raises(ExportBrokenError):
@@ -194,8 +197,7 @@ async def test_a_database_that_failed_is_read_again(reader):
     assert await asked(remembered, reader, 0, DAY) == EACH_DAY
 
 
-async def test_a_range_that_follows_now_reads_new_points_only(reader):
-    remembered = RememberedBuckets(BucketCache())
+async def test_a_range_that_follows_now_reads_new_points_only(remembered, reader):
     for width in (3_600, DAY, 9 * DAY):
         await asked(remembered, reader, 10 * DAY - width, 10 * DAY)
         for minute in range(1, 4):
@@ -204,8 +206,7 @@ async def test_a_range_that_follows_now_reads_new_points_only(reader):
             assert await asked(remembered, reader, end - width, end) < 20
 
 
-async def test_points_that_another_question_heard_of_during_a_reading(reader):
-    remembered = RememberedBuckets(BucketCache())
+async def test_points_that_another_question_heard_of_during_a_reading(remembered, reader):
     await remembered.follow(reader, SERIES.database)
     grid = Grid.covering(EPOCH, EPOCH + DAY, 300)
     reading = asyncio.create_task(remembered.read(reader, SERIES, grid))
@@ -216,8 +217,7 @@ async def test_points_that_another_question_heard_of_during_a_reading(reader):
     await asked(remembered, reader, 0, DAY)
 
 
-async def test_two_questions_at_once_read_each_point_once(reader):
-    remembered = RememberedBuckets(BucketCache())
+async def test_two_questions_at_once_read_each_point_once(remembered, reader):
     await remembered.follow(reader, SERIES.database)
     grid = Grid.covering(EPOCH, EPOCH + DAY, 300)
     one, other = await asyncio.gather(*(remembered.read(reader, SERIES, grid) for _ in range(2)))
@@ -226,9 +226,8 @@ async def test_two_questions_at_once_read_each_point_once(reader):
 
 
 @pytest.mark.parametrize("more", [{}, {"deleted": True}])
-async def test_everything_is_read_again_after_changes_to_points_of_other_programs(reader, more):
+async def test_everything_is_read_again_after_changes_to_points_of_other_programs(remembered, reader, more):
     """What they were before is not known."""
-    remembered = RememberedBuckets(BucketCache())
     await asked(remembered, reader, 0, DAY)
     reader.log.append({"id": "someone's", "changes": [{"rev": "2-a"}], **more})
     assert await asked(remembered, reader, 0, DAY) == EACH_DAY
@@ -246,8 +245,7 @@ MADE = f"0123456789ab:{EPOCH + 9 * DAY}000-0123456789"
         {"id": "_design/other", "changes": [{"rev": "2-b"}]},
     ],
 )
-async def test_little_is_read_again_after_a_change_whose_time_is_known(reader, change):
-    remembered = RememberedBuckets(BucketCache())
+async def test_little_is_read_again_after_a_change_whose_time_is_known(remembered, reader, change):
     await asked(remembered, reader, 0, 10 * DAY)
     reader.log.append(change)
     reader.written = {"someone's": EPOCH + 9 * DAY + 5.0, MADE: EPOCH + 9 * DAY}
@@ -255,8 +253,7 @@ async def test_little_is_read_again_after_a_change_whose_time_is_known(reader, c
     assert await asked(remembered, reader, 0, 10 * DAY) == 0
 
 
-async def test_everything_is_read_again_after_very_many_changes(reader):
-    remembered = RememberedBuckets(BucketCache())
+async def test_everything_is_read_again_after_very_many_changes(remembered, reader):
     await asked(remembered, reader, 0, DAY)
     for n in range(20_001):
         reader.add(EPOCH + 20 * DAY + n, 1.0)

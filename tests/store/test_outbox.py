@@ -131,23 +131,21 @@ async def test_a_point_in_a_deleted_log_is_not_durable(outbox, path, said):
 
 
 async def test_a_clean_close_keeps_waiting_points_and_no_delivered_ones(path, small_log):
-    clock = ManualClock()
-    async with opened_at(path, clock) as outbox:
+    async with opened_at(path, ManualClock()) as outbox:
         await add_durably(outbox, [point(value) for value in range(100)])  # too many for the log
         await add_durably(outbox, [point(value) for value in range(100, 110)])
         await outbox.mark_delivered(await outbox.next_batch(40))
         await outbox.mark_delivered((await outbox.next_batch(100))[60:65])
-    async with opened_at(path, clock) as outbox:
+    async with opened_at(path, ManualClock()) as outbox:
         assert (outbox.undelivered, outbox.sendable, outbox.added.is_set()) == (65, 65, True)
         assert await values(outbox) == [*range(40, 100), *range(105, 110)]
         await outbox.mark_delivered(await outbox.next_batch(100))
-    async with opened_at(path, clock) as outbox:
+    async with opened_at(path, ManualClock()) as outbox:
         assert (outbox.undelivered, outbox.added.is_set()) == (0, False)
 
 
 async def test_after_a_crash_only_points_that_no_frame_released_are_sent_again(path, blocks):
-    clock = ManualClock()
-    async with opened_at(path, clock) as outbox:
+    async with opened_at(path, ManualClock()) as outbox:
         for value in range(10):
             await add_durably(outbox, [point(value)])
         await outbox.mark_delivered(await outbox.next_batch(4))
@@ -156,13 +154,12 @@ async def test_after_a_crash_only_points_that_no_frame_released_are_sent_again(p
         assert await asyncio.to_thread(in_log, path) == list(range(4, 11))
         blocks.error = errno.EIO  # closing releases no more
     blocks.error = None
-    async with opened_at(path, clock) as outbox:
+    async with opened_at(path, ManualClock()) as outbox:
         assert await values(outbox) == list(range(4, 11))
 
 
 async def test_a_crash_after_a_move_doubles_no_point(path, small_log, blocks):
-    clock = ManualClock()
-    async with opened_at(path, clock) as outbox:
+    async with opened_at(path, ManualClock()) as outbox:
         for value in range(15):
             await add_durably(outbox, [point(value)])
         outbox._append_released = lambda: asyncio.sleep(0)  # a power cut comes before
@@ -171,7 +168,7 @@ async def test_a_crash_after_a_move_doubles_no_point(path, small_log, blocks):
         blocks.error = errno.EIO
     blocks.error = None
     assert await asyncio.to_thread(in_log, path) == list(range(15))
-    async with opened_at(path, clock) as outbox:
+    async with opened_at(path, ManualClock()) as outbox:
         assert await values(outbox) == list(range(16))
         assert outbox.undelivered == 16
         await add_durably(outbox, [point(16)])
