@@ -622,7 +622,7 @@ async def test_no_malformed_body_ends_the_server_or_answers_500(own_server):
     assert "uncaught error" not in own_server.log.read_text()
 
 
-@each("path", ["/_utils", "/_config", "/_node/_local", "/_users", "/db/_temp_view"])
+@each("path", ["/_utils", "/_config", "/_node/_local", "/_users", "/db/_temp_view", "/favicon.ico"])
 async def test_endpoints_of_express_pouchdb_are_switched_off(node, path):
     assert (await node("GET", path)).status == 404
     assert (await node("PUT", path, {})).status in {400, 404}

@@ -48,6 +48,8 @@ async def test_a_state_survives_a_restart(path):
         assert await store.state("recipe é") == {"c": [1, None, 0.5]}
         assert await store.state("nothing", "default") == "default"
         assert store.device == device
+    async with opened(path.with_name("other.sqlite3")) as other:
+        assert other.device != device
 
 
 async def test_a_commit_is_synced_to_the_disk(store):
