@@ -549,7 +549,7 @@ async def test_everything_arrives_once_though_the_server_is_killed_in_the_middle
             source, target = (source, node) if source else (node, far)
             await source("PUT", "/a")
             await target("PUT", "/b")
-            await put_numbers(source, "/a", range(3000))
+            await put_numbers(source, "/a", range(1500))
             ends = ("a", f"{far.url}/b") if direction == "up" else (f"{far.url}/a", "b")
             await node("PUT", "/_replicator/r", job(*ends, continuous=True))
 
@@ -559,13 +559,13 @@ async def test_everything_arrives_once_though_the_server_is_killed_in_the_middle
             await until(has_begun)
         async with embedded_at(0, tmp_path / "here") as node:
             source, target = (far, node) if direction == "down" else (node, far)
-            await put_numbers(source, "/a", range(3000, 3010))
+            await put_numbers(source, "/a", range(1500, 1510))
 
             async def has_all():
-                return (await target("GET", "/b")).json["doc_count"] == 3010
+                return (await target("GET", "/b")).json["doc_count"] == 1510
 
             await until(has_all)
             rows = (await target("GET", "/b/_all_docs", include_docs=True, conflicts=True)).json["rows"]
-            assert len(rows) == 3010
+            assert len(rows) == 1510
             assert all(row["value"]["rev"].startswith("1-") for row in rows)
             assert not any("_conflicts" in row["doc"] for row in rows)

@@ -612,15 +612,15 @@ async def test_other_content_of_the_file_may_exceed_the_budget(local, small_log)
 
 
 async def test_rejected_points_are_dropped_before_waiting_ones(local, small_log):
-    async with opened(local, ManualClock(), budget=0.4) as outbox:
-        await add_durably(outbox, [point(value, is_desired=True) for value in range(1500)])
-        for entry in await outbox.next_batch(1500):
+    async with opened(local, ManualClock(), budget=0.15) as outbox:
+        await add_durably(outbox, [point(value, is_desired=True) for value in range(500)])
+        for entry in await outbox.next_batch(500):
             await outbox.reject(entry, "x" * 200)
-        assert outbox.rejected_count == 1500
-        await add_durably(outbox, [point(value, is_desired=True) for value in range(1500)])
-        assert outbox.rejected_count == len(await outbox.rejected(2000)) < 1500
-        assert outbox.dropped == 1500 - outbox.rejected_count
-        assert outbox.undelivered == 1500
+        assert outbox.rejected_count == 500
+        await add_durably(outbox, [point(value, is_desired=True) for value in range(500)])
+        assert outbox.rejected_count == len(await outbox.rejected(1000)) < 500
+        assert outbox.dropped == 500 - outbox.rejected_count
+        assert outbox.undelivered == 500
 
 
 async def test_delivering_a_dropped_row_deletes_no_newer_point(outbox, local):
