@@ -15,9 +15,10 @@ from growd.status.status_node import StatusNode
 from growd_cli.client import NOT_ALLOWED
 from support.couch_client import COUCHDB_ADDRESS, FILES, client_of
 from support.database import named_server
-from support.guarded import PARAM, PLAN, RESET, ROLES, guarded_daemon, users_of
+from support.guarded import PARAM, PLAN, RESET, guarded_daemon, users_of
 from support.program import said, started
 from support.raw_http import raw_client
+from support.rows import each
 from support.session_server import ADMIN, session_server
 from support.waiting import PATIENCE_S, until
 
@@ -56,58 +57,59 @@ async def guess(ask, name, count, first=0, **options):
 class TestRoles:
     async def test_nobody_is_refused_and_asked_for_a_login(self, daemon):
         before = daemon.state()
-        for answer in (await daemon.read(), await daemon.write(), await daemon.call(RESET)):
+        needed = "a login is required"
+        for answer in (
+            await daemon.read(),
+            await daemon.write(),
+            await daemon.call(RESET),
+            await daemon.call(PLAN),
+        ):
             assert answer.status == 401
             assert answer.headers["WWW-Authenticate"] == 'Basic realm="growd", charset="UTF-8"'
-            assert answer.json == {
-                "ERROR": "a login is required",
-                "error": "unauthorized",
-                "reason": "a login is required",
-            }
+            assert answer.json == {"ERROR": needed, "error": "unauthorized", "reason": needed}
         assert daemon.state() == before
 
-    @pytest.mark.parametrize(
-        ("role", "statuses"),
-        [
-            ("other", (403, 403, 403, 403, 403)),
-            ("reader", (200, 200, 403, 403, 403)),
-            ("operator", (200, 200, 200, 200, 403)),
-            ("administrator", (200, 200, 200, 200, 200)),
-        ],
-    )
-    async def test_each_role_may_what_it_is_for_and_what_the_lower_may(self, daemon, users, role, statuses):
-        login = await users.add(*ROLES.get(role, [role]))
-        answers = (
-            await daemon.read(login),
-            await daemon.call(PLAN, login),
-            await daemon.write(login),
-            await daemon.call("environment_1/stop_recipe", login),
-            await daemon.call(RESET, login),
-        )
-        assert tuple(answer.status for answer in answers) == statuses
+    async def test_each_role_may_what_it_is_for_and_what_the_lower_may(self, daemon, users):
+        logins = {
+            await users.add("other"): (403, 403, 403, 403, 403),
+            await users.add("growd_reader"): (200, 200, 403, 403, 403),
+            await users.add("growd_operator"): (200, 200, 200, 200, 403),
+            await users.add("growd_admin"): (200, 200, 200, 200, 200),
+            users.admin: (200, 200, 200, 200, 200),  # of the database
+        }
+        for login, statuses in logins.items():
+            answers = (
+                await daemon.read(login),
+                await daemon.call(PLAN, login),
+                await daemon.write(login),
+                await daemon.call("environment_1/stop_recipe", login),
+                await daemon.call(RESET, login),
+            )
+            assert tuple(answer.status for answer in answers) == statuses, login
 
-    async def test_services_that_only_read_need_a_role_unless_reading_is_open(self, daemon, users):
-        assert (await daemon.call(PLAN)).status == 401
-        assert (await daemon.call(PLAN, await users.add("other"))).status == 403
-        async with guarded_daemon(users.url, open_reading=True) as readable:
-            assert (await readable.call(PLAN)).status == 200
-            assert (await readable.call(RESET)).status == 401
-            assert (await readable.call("no_such_service")).status == 401
+    async def test_with_open_reading_everybody_is_a_reader(self, users):
+        async with guarded_daemon(users.url, open_reading=True) as daemon:
+            other, operator = await users.add("other"), await users.add("growd_operator")
+            for login in (None, ("nobody", "wrong"), other):
+                assert (await daemon.read(login)).status == 200
+                assert await told(daemon, login) == (login[0] if login is other else "", "reader")
+            assert (await daemon.call(PLAN)).status == 200
+            for service in (RESET, "no_such_service"):
+                assert (await daemon.call(service)).status == 401
+            assert (await daemon.write()).status == 401
+            assert (await daemon.write(other)).status == 403
+            assert (await daemon.write(operator)).status == 200
+            assert await told(daemon, operator) == (operator[0], "operator")
 
     async def test_the_role_that_is_missing_is_named(self, daemon, users):
         login = await users.add("growd_reader")
-        assert (
-            "lacks the role growd_operator, required for operating"
-            in (await daemon.write(login)).json["reason"]
-        )
+        answer = await daemon.write(login)
+        assert "lacks the role growd_operator, required for operating" in answer.json["reason"]
         await users.change(login[0], roles=["growd_operator"])
         daemon.time.now += SessionLimits().answer_s
         answer = await daemon.call(RESET, login)
         assert answer.json["reason"] == f"{login[0]} lacks the role growd_admin, required for administration"
         assert answer.json["error"] == "forbidden"
-
-    async def test_an_administrator_of_the_database_may_everything(self, daemon, users):
-        assert (await daemon.call(RESET, users.admin)).status == 200
 
     async def test_the_alias_of_a_service_takes_the_same_role(self, daemon, users):
         login = await users.add("growd_operator")
@@ -133,7 +135,7 @@ class TestLogins:
         answer = await daemon.read(X_CouchDB_WWW_Authenticate="Cookie")
         assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Cookie")
 
-    @pytest.mark.parametrize(
+    @each(
         ("authorization", "status"),
         [
             ("Basic Xzpf", 401),  # "_:_"
@@ -189,22 +191,20 @@ class TestCookies:
 
     async def test_of_two_kinds_of_login_growd_believes_the_one_that_the_database_does(self, daemon, users):
         reader, operator = await users.add("growd_reader"), await users.add("growd_operator")
+        fresh, old = await users.cookie(reader[0]), await users.cookie(reader[0], age_s=700)
         for login, cookie in (
-            (operator, await users.cookie(reader[0])),
-            ((operator[0], "wrong"), await users.cookie(reader[0])),
-            (operator, await users.cookie(reader[0], age_s=700)),
-            ((operator[0], "wrong again"), await users.cookie(reader[0], age_s=700)),
+            (operator, fresh),
+            ((operator[0], "wrong"), fresh),
+            (operator, old),
+            ((operator[0], "wrong again"), old),
             (operator, "xyz"),
         ):
             headers = {"Authorization": aiohttp.encode_basic_auth(*login), "Cookie": f"AuthSession={cookie}"}
             async with daemon.session.get(f"{users.url}/_session", headers=headers) as said:
-                told = await said.json(content_type=None)
-            answer = await daemon.write(login, cookie=cookie)
-            if said.status != 200:
-                assert answer.status == said.status
-            else:
-                writes = told["userCtx"]["name"] == operator[0]
-                assert answer.status == (200 if writes else 403)
+                status, told = said.status, await said.json(content_type=None)
+            if status == 200 and told["userCtx"]["name"] != operator[0]:
+                status = 403
+            assert (await daemon.write(login, cookie=cookie)).status == status
 
 
 class TestSession:
@@ -221,25 +221,16 @@ class TestSession:
         ):
             assert await told(daemon, login) == (login[0], role)
 
-    @pytest.mark.parametrize("cookie", ["xyz", "", "expired"])
-    async def test_a_login_that_is_not_valid_is_none(self, daemon, users, cookie):
+    async def test_a_login_that_is_not_valid_is_none(self, daemon, users):
         name, _ = await users.add("growd_admin")
-        cookie = await users.cookie(name, age_s=700) if cookie == "expired" else cookie
-        assert await told(daemon, cookie=cookie) == ("", "")
+        for cookie in ("xyz", "", await users.cookie(name, age_s=700)):
+            assert await told(daemon, cookie=cookie) == ("", "")
 
     async def test_a_wrong_password_is_no_login_and_counts_as_a_guess(self, daemon, users):
         name, _ = await users.add("growd_admin")
         for guessed in range(4):
             assert await told(daemon, (name, f"guess {guessed}"), address=ELSEWHERE) == ("", "")
         assert (await daemon.read((name, "guess"), address=ELSEWHERE)).status == 429
-
-    async def test_with_open_reading_everybody_is_a_reader(self, users):
-        async with guarded_daemon(users.url, open_reading=True) as daemon:
-            assert await told(daemon) == ("", "reader")
-            assert await told(daemon, ("nobody", "wrong")) == ("", "reader")
-            other, operator = await users.add("other"), await users.add("growd_operator")
-            assert await told(daemon, other) == (other[0], "reader")
-            assert await told(daemon, operator) == (operator[0], "operator")
 
 
 async def told(daemon, login=None, **options):
@@ -296,6 +287,9 @@ class TestGuesses:
         assert 0 < int(answer.headers["Retry-After"]) <= 300
         assert answer.json["error"] == "too_many_failures"
         assert await users.status(login, ELSEWHERE) == 200
+        for later, status in ((299, 429), (1, 200)):  # until the right password is let in
+            daemon.time.now += later
+            assert (await daemon.read(login, address=ELSEWHERE)).status == status
 
     async def test_a_stranger_keeps_nobody_out(self, daemon, users):
         login = await users.add("growd_reader")
@@ -305,14 +299,6 @@ class TestGuesses:
         assert (await daemon.read(login, address=ELSEWHERE)).status == 200  # known there
         assert (await daemon.read(login, address="192.0.2.8")).status == 200
         assert (await daemon.read(login)).status == 200
-
-    async def test_with_the_wait_over_the_right_password_is_let_in(self, daemon, users):
-        login = await users.add("growd_reader")
-        await guess(daemon.read, login[0], 4, address=ELSEWHERE)
-        daemon.time.now += 299
-        assert (await daemon.read(login, address=ELSEWHERE)).status == 429
-        daemon.time.now += 1
-        assert (await daemon.read(login, address=ELSEWHERE)).status == 200
 
     async def test_as_many_at_once_are_no_more_than_one_after_the_other(self, daemon, users):
         name, _ = await users.add("growd_reader")
@@ -364,34 +350,20 @@ class TestFrontDoor:
         assert await users.status(login, ELSEWHERE) == 200
         assert (await ask(login, address="192.0.2.9")).status == 401  # let through: no server admin
 
-    async def test_guesses_with_post_session_wait_too(self, daemon, users):
-        login = await users.add("growd_reader")
-
-        async def log_in(login, **options):
-            return await daemon.request(
-                "POST", "/_session", body={"name": login[0], "password": login[1]}, **options
-            )
-
-        assert await guess(log_in, login[0], 6, address=ELSEWHERE) == [401] * 4 + [429] * 2
-        assert (await log_in(login, address="192.0.2.10")).status == 200
-        assert await users.status(login, ELSEWHERE) == 200
-
     async def test_post_session_for_pages_tells_by_where_it_sends_them(self, daemon, users):
-        login = await users.add("growd_reader")
-        right = {"name": login[0], "password": login[1]}
-        for _ in range(6):
-            answer = await daemon.request("POST", "/_session?next=/x", body=right, address=ELSEWHERE)
-            assert answer.status == 302
-        wrong = right | {"password": "guess"}
-        path = "/_session?fail=/x"
-        statuses = [
-            (await daemon.request("POST", path, body=wrong, address=ELSEWHERE)).status for _ in range(5)
-        ]
-        assert statuses == [302] * 4 + [429]
+        name, password = await users.add("growd_reader")
+
+        async def sent(query, password):
+            body = {"name": name, "password": password}
+            return (await daemon.request("POST", f"/_session?{query}", body=body, address=ELSEWHERE)).status
+
+        assert [await sent("next=/x", password) for _ in range(6)] == [302] * 6
+        assert [await sent("fail=/x", "guess") for _ in range(5)] == [302] * 4 + [429]
 
     @pytest.mark.parametrize(
         ("target", "status"),
         [
+            ("/_session", 401),
             ("http://localhost/_session", 401),
             ("/_session#a", 401),
             ("/_session?a=1;fail=/x", 302),
@@ -435,16 +407,6 @@ class TestFrontDoor:
     async def test_who_says_to_be_nobody_is_let_through_as_nobody(self, daemon):
         answer = await daemon.request("GET", "/_session", ("_", "_"))
         assert answer.json["userCtx"]["name"] is None
-
-
-class TestOpenReading:
-    async def test_reading_takes_no_login_and_writing_does(self, users):
-        async with guarded_daemon(users.url, open_reading=True) as daemon:
-            assert (await daemon.read()).status == 200
-            assert (await daemon.read(("who", "ever"))).status == 200
-            assert (await daemon.write()).status == 401
-            assert (await daemon.write(await users.add("growd_reader"))).status == 403
-            assert (await daemon.write(await users.add("growd_operator"))).status == 200
 
 
 async def test_the_description_says_how_to_log_in(daemon, users):

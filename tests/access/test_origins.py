@@ -76,6 +76,9 @@ OTHER_HOSTS = [
 ]  # fmt: skip
 
 
+NO_HOSTS = (b"a b", b"a@x", b"http://x", b"x/y", b"x:80:90", b"[::1", b"x:abc", b"", b"x:" + b"8" * 5_000)
+
+
 class TestHost:
     @pytest.mark.parametrize("target", [NODES, b"/recipes"])
     async def test_its_own_names(self, target):
@@ -104,26 +107,14 @@ class TestHost:
         assert daemon.state() == before
 
     async def test_what_is_no_host(self, daemon):
-        for host in (
-            b"a b",
-            b"a@x",
-            b"http://x",
-            b"x/y",
-            b"x:80:90",
-            b"[::1",
-            b"x:abc",
-            b"",
-            b"x:" + b"8" * 5_000,
-        ):
+        for host in NO_HOSTS:
             assert (await ask(daemon, b"GET", NODES, host=host)).status == 400, host
 
     async def test_a_request_says_it_once(self, daemon):
         refused(await ask(daemon, b"GET", NODES, host=None), 400, "bad_request")
-        assert (await ask(daemon, b"GET", NODES, b"Host: x", host=b"x")).status == 400
-        assert (await ask(daemon, b"GET", b"/recipes", b"Host: evil.example", host=b"x")).status == 400
-
-    async def test_an_old_client_may_leave_it_out(self, daemon):
-        async with raw_client(daemon.port) as client:
+        for target, other in ((NODES, b"x"), (b"/recipes", b"evil.example")):
+            assert (await ask(daemon, b"GET", target, b"Host: " + other, host=b"x")).status == 400
+        async with raw_client(daemon.port) as client:  # an old client may leave it out
             await client.send(b"GET " + NODES + b" HTTP/1.0\r\n\r\n")
             assert (await client.answer()).status == 200
 
@@ -306,7 +297,8 @@ class TestCors:
 
     async def test_they_are_given_leave(self):
         async with serving(policy=NAMED) as daemon:
-            asked = (b"Origin: " + PANEL.encode(), b"Access-Control-Request-Method: POST")
+            origin = b"Origin: " + PANEL.encode()
+            asked = (origin, b"Access-Control-Request-Method: POST")
             answer = await ask(daemon, b"OPTIONS", PUBLISH, *asked)
             assert answer.status == 204
             assert answer.value(b"Access-Control-Allow-Origin") == PANEL.encode()
@@ -315,15 +307,11 @@ class TestCors:
             assert answer.value(b"Access-Control-Max-Age") == b"600"
             assert answer.value(b"Vary") == b"Origin"
             assert answer.value(b"Access-Control-Allow-Private-Network") is None
-            private = await ask(
-                daemon, b"OPTIONS", PUBLISH, *asked, b"Access-Control-Request-Private-Network: true"
-            )
+            wanted = b"Access-Control-Request-Private-Network: true"
+            private = await ask(daemon, b"OPTIONS", PUBLISH, *asked, wanted)
             assert private.value(b"Access-Control-Allow-Private-Network") == b"true"
-
-    async def test_options_that_is_no_preflight_is_not_allowed(self):
-        async with serving(policy=NAMED) as daemon:
-            answer = await ask(daemon, b"OPTIONS", PUBLISH, b"Origin: " + PANEL.encode())
-            assert (answer.status, answer.value(b"Allow")) == (405, b"GET, HEAD, POST")
+            other = await ask(daemon, b"OPTIONS", PUBLISH, origin)  # no preflight
+            assert (other.status, other.value(b"Allow")) == (405, b"GET, HEAD, POST")
 
     async def test_any_page_may_read_without_credentials(self):
         async with serving(policy=ANY) as daemon:
@@ -342,9 +330,8 @@ class TestCors:
             refused(await ask(daemon, b"OPTIONS", PUBLISH, *asked), 403, "cross_site")
             refused(await ask(daemon, b"POST", b"/db/_bulk_docs", FOREIGN, body=b"{}"), 403, "cross_site")
             assert daemon.state() == before
-            answer = await ask(
-                daemon, b"POST", PUBLISH, b"Origin: " + PANEL.encode(), JSON, body=b"[1]"
-            )  # which is named besides
+            named = b"Origin: " + PANEL.encode()  # besides
+            answer = await ask(daemon, b"POST", PUBLISH, named, JSON, body=b"[1]")
             assert (answer.status, answer.value(b"Access-Control-Allow-Credentials")) == (200, b"true")
 
     async def test_without_names_nothing_is_said_of_it(self, daemon):
@@ -420,19 +407,15 @@ class TestCorsOfTheDatabase:
 
 
 class TestSecurityHeaders:
-    @pytest.mark.parametrize("target", [NODES, API + b"/node/unknown", b"/_svc", API + b"/openapi.json"])
-    async def test_each_answer_has_them_once(self, daemon, target):
-        has_security_headers(await ask(daemon, b"GET", target))
-
-    async def test_refusals_do(self, daemon):
+    async def test_each_answer_has_them_once(self, daemon):
+        for target in (NODES, API + b"/node/unknown", b"/_svc", API + b"/openapi.json"):
+            has_security_headers(await ask(daemon, b"GET", target))
         for options in ({"host": b"evil.example"}, {"host": None}):
             has_security_headers(await ask(daemon, b"GET", NODES, **options))
         has_security_headers(await ask(daemon, b"GET", NODES, FOREIGN))
         async with raw_client(daemon.port) as client:
             await client.send(b"no HTTP\r\n\r\n")
             has_security_headers(await client.answer())
-
-    async def test_a_stream_has_them(self, daemon):
         head = await begin(daemon, b"GET", STREAM)
         for name, value in (*SECURITY_HEADERS, ("cache-control", "no-store")):
             assert head.count(f"{name}: {value}".lower().encode()) == 1
@@ -446,13 +429,8 @@ class TestSecurityHeaders:
             raw_client(door.port) as client,
         ):
             await client.send(request(b"GET", b"/_utils/"))
-            answer = await client.answer()
-        assert {name for name, _ in answer.headers} == {
-            b"Content-Type",
-            b"Content-Length",
-            b"Date",
-            b"Server",
-        }
+            names = {name for name, _ in (await client.answer()).headers}
+        assert names == {b"Content-Type", b"Content-Length", b"Date", b"Server"}
 
 
 def has_security_headers(answer):

@@ -38,26 +38,18 @@ async def test_the_error_for_a_malformed_recipe_names_the_place(couch, recipes, 
 
 
 @each(
-    ("recipe", "reason"),
+    "recipe",
     [
-        ({}, "/format: expected the name of a recipe format; it is missing"),
-        (
-            {"format": "simple", "operations": [[0, "a", 1], ["1", "a", 1]]},
-            '/operations/1/0: expected the offset as a number of seconds, from 0 to ten years, got "1"',
-        ),
-        (
-            PHASED | {"phases": [{"duration": 1, "time_units": "days", "daily": {"a": [{"at": "6:00"}]}}]},
-            '/phases/0/daily/a/0/at: expected a time of day such as "06:30", got "6:00"',
-        ),
-        (
-            FLEX | {"phases": [FLEX["phases"][0] | {"step": {"a": [SPAN | {"start_time": 13}]}}]},
-            "/phases/0/step/a/0/end_time: expected a number above start_time, 13, got 12",
-        ),
+        {},
+        {"format": "simple", "operations": [[0, "a", 1], ["1", "a", 1]]},
+        PHASED | {"phases": [{"duration": 1, "time_units": "days", "daily": {"a": [{"at": "6:00"}]}}]},
+        FLEX | {"phases": [FLEX["phases"][0] | {"step": {"a": [SPAN | {"start_time": 13}]}}]},
     ],
 )
-async def test_the_error_names_the_expected_and_the_given_value(couch, recipes, recipe, reason):
+async def test_the_error_names_the_expected_and_the_given_value(couch, recipes, said, recipe):
     answer = await couch("PUT", f"{recipes}/r", recipe)
-    assert answer.json == {"error": "forbidden", "reason": reason}
+    assert answer.json["error"] == "forbidden"
+    said(answer.json["reason"])
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +71,6 @@ async def test_the_database_refuses_only_recipes_that_would_not_run(couch, recip
     assert {result.get("error") for result in results} == {None, "forbidden"}
     assert len(refused) > 50
     assert [one["_id"] for one in documents if one["_id"] in refused and not errors(check(one))] == []
-
-
-async def test_ten_thousand_operations_are_stored(couch, recipes):
-    operations = [[second, "air_temperature", 20.5] for second in range(10_000)]
-    answer = await couch("PUT", f"{recipes}/r", {"format": "simple", "operations": operations})
-    assert answer.status == 201
 
 
 def collected(strategy, number):
@@ -110,10 +96,12 @@ def is_json(recipe):
     return "0" * 300 not in text
 
 
-async def test_design_documents_and_deletions_pass(couch, recipes):
+async def test_design_documents_long_recipes_and_deletions_pass(couch, recipes):
     assert (await couch("PUT", f"{recipes}/_design/mine", {"views": {}})).status == 201
-    rev = (await couch("PUT", f"{recipes}/r", FLEX)).json["rev"]
-    assert (await couch("DELETE", f"{recipes}/r", rev=rev)).status == 200
+    operations = [[second, "air_temperature", 20.5] for second in range(10_000)]
+    stored = await couch("PUT", f"{recipes}/r", {"format": "simple", "operations": operations})
+    assert stored.status == 201
+    assert (await couch("DELETE", f"{recipes}/r", rev=stored.json["rev"])).status == 200
 
 
 @each("name", SAMPLES)
@@ -122,7 +110,7 @@ async def test_the_sample_recipes_are_stored(couch, recipes, name):
     assert (await couch("PUT", f"{recipes}/{name}", SAMPLES[name])).status == 201
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@each("name", SAMPLES)
 def test_the_sample_recipes_fit_the_chamber(name):
     """A lamp of 20 000 lux, CO2 and a climate, without a warning."""
     reach = {

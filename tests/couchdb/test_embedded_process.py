@@ -75,38 +75,25 @@ async def test_it_ends_while_feeds_are_open(own_server, end):
             assert await ended(own_server) == 0
 
 
-async def test_it_finishes_an_open_write_before_it_ends(own_server, tmp_path):
+async def test_acknowledged_writes_survive_its_end_and_a_kill_and_its_lock_does_not(own_server, tmp_path):
     async with client_of(own_server.url) as node:
         uuid = (await node("GET", "/")).json["uuid"]
         await node("PUT", "/db")
         docs = [{"_id": str(n)} for n in range(200)]
         write = asyncio.create_task(node("POST", "/db/_bulk_docs", {"docs": docs}), name="write")
-        await until_changed(node, "/db")
+        await node("GET", "/db/_changes", feed="longpoll", heartbeat=True)  # it has begun
         own_server.process.terminate()
-        assert len([row for row in (await write).json if row.get("ok")]) == 200
+        acknowledged = [row["id"] for row in (await write).json if row.get("ok")]
         assert await ended(own_server) == 0
-    with embedded_server(tmp_path) as again:
-        async with client_of(again.url) as node:
-            assert (await node("GET", "/db")).json["doc_count"] == 200
-            assert (await node("GET", "/")).json["uuid"] == uuid
-
-
-async def until_changed(node, database):
-    await node("GET", f"{database}/_changes", feed="longpoll", heartbeat=True)
-
-
-async def test_acknowledged_writes_survive_a_kill_and_its_lock_does_not(own_server, tmp_path):
-    acknowledged = []
-    async with client_of(own_server.url) as node:
-        uuid = (await node("GET", "/")).json["uuid"]
-        await node("PUT", "/db")
-        for batch in range(10):
-            docs = [{"_id": f"{batch}-{n}", "value": n} for n in range(20)]
-            answer = await node("POST", "/db/_bulk_docs", {"docs": docs})
-            acknowledged += [row["id"] for row in answer.json if row.get("ok")]
-        own_server.process.kill()
-    await ended(own_server)
-    assert len(acknowledged) == 200
+    with embedded_server(tmp_path) as killed:
+        async with client_of(killed.url) as node:
+            for batch in range(10):
+                docs = [{"_id": f"{batch}-{n}", "value": n} for n in range(20)]
+                answer = await node("POST", "/db/_bulk_docs", {"docs": docs})
+                acknowledged += [row["id"] for row in answer.json if row.get("ok")]
+            killed.process.kill()
+        await ended(killed)
+    assert len(acknowledged) == 400
     with embedded_server(tmp_path) as again:
         async with client_of(again.url) as node:
             assert (await node("GET", "/")).json["uuid"] == uuid
@@ -119,10 +106,15 @@ async def test_acknowledged_writes_survive_a_kill_and_its_lock_does_not(own_serv
 
 async def is_refused(data, cwd):
     """A second server with the same data folder is refused."""
-    with start_node("--data", str(data), cwd=cwd, stderr=subprocess.PIPE) as second:
-        out, err = await asyncio.to_thread(second.communicate)
-    assert (out, second.returncode) == ("", 1)
-    assert err == f"another server uses the data folder {data}\n"
+    assert await failed("--data", str(data), cwd=cwd) == f"another server uses the data folder {data}\n"
+
+
+async def failed(*arguments, cwd):
+    """What a server says that does not start."""
+    with start_node(*arguments, cwd=cwd, stderr=subprocess.PIPE) as process:
+        out, err = await asyncio.to_thread(process.communicate)
+    assert (out, process.returncode) == ("", 1)
+    return err
 
 
 @pytest.mark.parametrize(
@@ -135,8 +127,6 @@ async def is_refused(data, cwd):
     ],
 )
 async def test_wrong_arguments_end_with_one_line(arguments, sentence, tmp_path):
-    with start_node(*arguments, cwd=tmp_path, stderr=subprocess.PIPE) as process:
-        out, err = await asyncio.to_thread(process.communicate)
-    assert (out, process.returncode) == ("", 1)
-    assert sentence in err
-    assert err.count("\n") == 1
+    said = await failed(*arguments, cwd=tmp_path)
+    assert sentence in said
+    assert said.count("\n") == 1

@@ -2,11 +2,11 @@
 
 import pytest
 
+from support.rows import each
+
 UNKNOWN = "9-967a00dff5e02add41819138abb3284d"
 CONFLICT = {"error": "conflict", "reason": "Document update conflict."}
 TEXT = {"Content-Type": "text/plain"}
-
-IDS = ["doc", "a%2Fb", "null", "_design/d", "_design%2Fd"]
 
 
 async def put(couch, path, document):
@@ -19,10 +19,8 @@ async def put_text(couch, path, text, **query):
     return await couch("PUT", path, text, headers=TEXT, **query)
 
 
-@pytest.mark.parametrize("name", IDS)
-@pytest.mark.parametrize(
-    ("query", "headers"), [({}, {}), ({"rev": UNKNOWN}, {}), ({}, {"If-Match": UNKNOWN})]
-)
+@each("name", ["doc", "a%2Fb", "null", "_design/d", "_design%2Fd"])
+@each(("query", "headers"), [({}, {}), ({"rev": UNKNOWN}, {}), ({}, {"If-Match": UNKNOWN})])
 async def test_a_document_is_deleted_only_with_its_revision(couch, database, name, query, headers):
     path = f"{database}/{name}"
     rev = await put(couch, path, {"n": 1})
@@ -55,14 +53,13 @@ async def test_a_local_document_is_deleted_without_its_revision(couch, database)
     assert (await couch("GET", f"{database}/_local/l")).status == 404
 
 
-@pytest.mark.parametrize("rev", ["junk", ""])
-@pytest.mark.parametrize("method", ["PUT", "DELETE"])
-async def test_a_malformed_revision_is_refused(couch, database, method, rev):
+async def test_a_malformed_revision_is_refused(couch, database):
     await put(couch, f"{database}/doc", {"n": 1})
-    body = {"n": 2} if method == "PUT" else None
-    for query, headers in (({"rev": rev}, {}), ({}, {"If-Match": rev})):
-        answer = await couch(method, f"{database}/doc", body, headers=headers, **query)
-        assert (answer.status, answer.json["reason"]) == (400, "Invalid rev format")
+    for rev in ("junk", ""):
+        for method, body in (("PUT", {"n": 2}), ("DELETE", None)):
+            for query, headers in (({"rev": rev}, {}), ({}, {"If-Match": rev})):
+                answer = await couch(method, f"{database}/doc", body, headers=headers, **query)
+                assert (answer.status, answer.json["reason"]) == (400, "Invalid rev format")
 
 
 async def test_different_revisions_in_one_request_are_refused(couch, database):

@@ -7,7 +7,7 @@ import subprocess
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from growd_analysis.points.csv_format import UNITS, CsvFormat, cell, iso_time, number, stringify
@@ -32,14 +32,10 @@ class Node:
     """A process of Node that answers line by line."""
 
     def __init__(self, *arguments):
-        node = shutil.which("node")
-        assert node is not None
-        self._process = subprocess.Popen(
-            [node, "-e", REFERENCE, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self._process = subprocess.Popen([shutil.which("node"), "-e", REFERENCE, *arguments], **pipes)
 
     def __call__(self, text):
-        assert self._process.stdout is not None
         self._process.stdin.write(text + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
@@ -76,25 +72,16 @@ VALUES = st.recursive(
 
 @settings(max_examples=250)
 @given(text=DOUBLES.map(repr) | INTEGERS.map(str) | EXPONENTS)
+@example("-0.0")
+@example("1e21")
+@example("1e20")
+@example("1e-6")
+@example("1e-7")
+@example(str(2**53 + 1))
+@example(str(10**400))
+@example("1e400")
 def test_numbers_are_printed_as_by_javascript(printed, text):
     assert number(json.loads(text)) == printed(text)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (-0.0, "0"),
-        (1e21, "1e+21"),
-        (1e20, "100000000000000000000"),
-        (1e-6, "0.000001"),
-        (1e-7, "1e-7"),
-        (2**53 + 1, "9007199254740992"),
-        (10**400, "null"),
-        (float("inf"), "null"),
-    ],
-)
-def test_numbers_at_the_edges(value, text):
-    assert number(value) == text
 
 
 @settings(max_examples=100)
@@ -105,29 +92,18 @@ def test_json_is_printed_as_by_javascript(printed, value):
 
 @settings(max_examples=100)
 @given(seconds=st.floats(-9e12, 9e12) | st.integers(-(10**13), 10**13) | st.floats(1.7e9, 1.8e9))
+@example(1795305903.12)
+@example(-0.0004)
+@example(8.64e12)
+@example(8.64e12 + 1)
+@example(-62_198_755_200)
+@example(10**400)
 def test_times_are_those_of_javascript(timed, seconds):
     assert iso_time(seconds) == timed(json.dumps(seconds))
 
 
-@pytest.mark.parametrize(
-    ("timestamp", "text"),
-    [
-        (1795305903.12, "2026-11-22T00:05:03.120Z"),
-        (1732233600.123, "2024-11-22T00:00:00.123Z"),
-        (-0.0004, "1970-01-01T00:00:00.000Z"),
-        (-1, "1969-12-31T23:59:59.000Z"),
-        (8.64e12, "+275760-09-13T00:00:00.000Z"),
-        (8.64e12 + 1, ""),
-        (-62_198_755_200, "-000001-01-01T00:00:00.000Z"),
-        (float("inf"), ""),
-        (10**400, ""),
-        (True, ""),
-        ("1", ""),
-        (None, ""),
-    ],
-)
-def test_a_time(timestamp, text):
-    assert iso_time(timestamp) == text
+def test_only_numbers_are_times():
+    assert [iso_time(value) for value in (float("inf"), True, "1", None)] == [""] * 4
 
 
 @pytest.mark.parametrize(

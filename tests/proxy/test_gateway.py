@@ -14,6 +14,7 @@ from support.raw_http import Peer, RawUpstream, answering, raw_client, take_apar
 from support.waiting import until
 
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+CREATED = b"HTTP/1.1 201 Created\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n"
 
 
 async def exchange(request, answer=EMPTY, *, prefix="", clients=None):
@@ -130,47 +131,43 @@ class TestRequestHeaders:
         ]
 
     async def test_what_belongs_to_one_hop_stays_there(self):
-        head, _ = await exchange(
-            get(
-                b"/",
-                b"Connection: keep-alive, X-Private",
-                b"Keep-Alive: timeout=5",
-                b"X-Private: 1",
-                b"Proxy-Authorization: Basic eA==",
-                b"Proxy-Connection: keep-alive",
-                b"TE: trailers",
-                b"Trailer: X-Sum",
-                b"Upgrade: h2c",
-                b"X-Kept: 1",
-            )
+        sent = (
+            b"Connection: keep-alive, X-Private",
+            b"Keep-Alive: timeout=5",
+            b"X-Private: 1",
+            b"Proxy-Authorization: Basic eA==",
+            b"Proxy-Connection: keep-alive",
+            b"TE: trailers",
+            b"Trailer: X-Sum",
+            b"Upgrade: h2c",
+            b"X-Kept: 1",
         )
+        head, _ = await exchange(get(b"/", *sent))
         names = [name for name, _ in take_apart(head)[1]]
         forwarded = [b"X-Forwarded-For", b"X-Forwarded-Host", b"X-Forwarded-Proto", b"Via"]
         assert names == [b"Host", b"X-Kept", *forwarded]
 
     async def test_connection_cannot_take_away_what_delimits_the_message(self):
-        request = (
-            b"PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\nConnection: content-length, host\r\n\r\n"
-        )
-        head, _ = await exchange(request)
-        assert (b"Content-Length", b"0") in take_apart(head)[1]
-        assert (b"Host", b"h") in take_apart(head)[1]
+        sent = b"Host: h\r\nContent-Length: 0\r\nConnection: content-length, host\r\n\r\n"
+        head, _ = await exchange(b"PUT /a HTTP/1.1\r\n" + sent)
+        assert {(b"Content-Length", b"0"), (b"Host", b"h")} <= {*take_apart(head)[1]}
 
     async def test_a_proxy_further_out_is_believed_and_its_chain_goes_on(self):
-        head, _ = await exchange(
-            get(
-                b"/",
-                b"X-Forwarded-For: 10.0.0.1",
-                b"X-Forwarded-For: 10.0.0.2, 10.0.0.3",
-                b"X-Forwarded-Host: farm.example",
-                b"X-Forwarded-Proto: https",
-            )
+        further = (
+            b"X-Forwarded-For: 10.0.0.1",
+            b"X-Forwarded-For: 10.0.0.2, 10.0.0.3",
+            b"X-Forwarded-Host: farm.example",
+            b"X-Forwarded-Proto: https",
+            b"Via: 1.0 farm",
+            b"via: 1.1 growd (outer), 2 x",
         )
+        head, _ = await exchange(get(b"/", *further))
         headers = take_apart(head)[1]
         # but for a proxy on this machine: for CouchDB the last is the peer
         assert (b"X-Forwarded-For", b"10.0.0.1, 10.0.0.2, 10.0.0.3") in headers
         assert (b"X-Forwarded-Host", b"farm.example") in headers
         assert (b"X-Forwarded-Proto", b"https") in headers
+        assert (b"Via", b"1.0 farm, 1.1 growd (outer), 2 x, 1.1 growd") in headers
 
     async def test_a_stranger_sets_neither_forwarded_host_nor_scheme(self):
         request = get(b"/", b"X-Forwarded-Host: farm.example", b"X-Forwarded-Proto: https")
@@ -178,10 +175,6 @@ class TestRequestHeaders:
         headers = take_apart(head)[1]
         assert [value for name, value in headers if name == b"X-Forwarded-Host"] == [b"growd:5984"]
         assert [value for name, value in headers if name == b"X-Forwarded-Proto"] == [b"http"]
-
-    async def test_via_grows_by_this_hop(self):
-        head, _ = await exchange(get(b"/", b"Via: 1.0 farm", b"via: 1.1 growd (outer), 2 x"))
-        assert (b"Via", b"1.0 farm, 1.1 growd (outer), 2 x, 1.1 growd") in take_apart(head)[1]
 
     async def test_a_database_address_that_leads_back_here_is_told(self):
         addresses = []
@@ -280,32 +273,30 @@ class TestSmuggling:
 
 
 class TestAnswer:
-    @pytest.mark.parametrize("status", [b"200 OK", b"412 Precondition Failed", b"299 "])
-    async def test_status_and_headers_pass(self, status):
+    @pytest.mark.parametrize("status", [b"412 Precondition Failed", b"299 "])
+    async def test_status_headers_and_compressed_bodies_pass(self, status):
+        body = b"\x1f\x8b not really gzip"
         headers = [
             (b"Server", b"CouchDB/3.5"),
             (b"Date", b"Sun, 22 Nov 2026 10:00:00 GMT"),
             (b"Content-Type", b"text/plain"),
+            (b"Content-Encoding", b"gzip"),
             (b"Set-Cookie", b"a=1; Path=/"),
             (b"X-Text", "é".encode()),
             (b"Set-Cookie", b"b=2; HttpOnly"),
             (b"ETag", b'"1-a"'),
-            (b"Content-Length", b"2"),
+            (b"Content-Length", b"%d" % len(body)),
         ]
         block = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
-        _, answer = await exchange(get(b"/"), b"HTTP/1.1 " + status + b"\r\n" + block + b"\r\nok")
+        asked = get(b"/", b"Accept-Encoding: gzip")
+        _, answer = await exchange(asked, b"HTTP/1.1 " + status + b"\r\n" + block + b"\r\n" + body)
         assert answer.status_line == b"HTTP/1.1 " + status
-        assert answer.headers == headers
-        assert answer.body == b"ok"
+        assert (answer.headers, answer.body) == (headers, body)
 
     async def test_what_http_wants_is_added_where_the_database_left_it_out(self):
         _, answer = await exchange(get(b"/"), b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-        assert {name for name, _ in answer.headers} == {
-            b"Content-Length",
-            b"Content-Type",
-            b"Date",
-            b"Server",
-        }
+        names = {name for name, _ in answer.headers}
+        assert names == {b"Content-Length", b"Content-Type", b"Date", b"Server"}
 
     async def test_what_belongs_to_one_hop_stays_there(self):
         _, answer = await exchange(
@@ -368,23 +359,12 @@ class TestAnswer:
                 expected = [b"1234"] if b"Length" in framing else []
                 assert answer.values(b"Content-Length") == expected
 
-    async def test_compressed_bodies_pass_untouched(self):
-        body = b"\x1f\x8b not really gzip"
-        _, answer = await exchange(
-            get(b"/", b"Accept-Encoding: gzip"),
-            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body) + body,
-        )
-        assert answer.body == body
-        assert answer.value(b"Content-Encoding") == b"gzip"
-
-    @pytest.mark.parametrize("path", [b"/db/doc?a", b"", b"/"])
+    @pytest.mark.parametrize("path", [b"/db/doc?a", b""])
     async def test_a_location_inside_is_told_as_seen_from_outside(self, path):
         async def script(peer):
             await peer.head()
             location = upstream.url.encode() + path
-            await peer.send(
-                b"HTTP/1.1 201 Created\r\nLocation: " + location + b"\r\nContent-Length: 0\r\n\r\n"
-            )
+            await peer.send(CREATED % location)
             await peer.gone()
 
         async with gateway_before(script) as (upstream, client):
@@ -395,27 +375,35 @@ class TestAnswer:
         "location", [b"http://growd:5984/db", b"/db/doc", b"http://127.0.0.1:1/x", b"../a b"]
     )
     async def test_any_other_location_passes(self, location):
-        _, answer = await exchange(
-            get(b"/"), b"HTTP/1.1 201 Created\r\nLocation: " + location + b"\r\nContent-Length: 0\r\n\r\n"
-        )
+        _, answer = await exchange(get(b"/"), CREATED % location)
         assert answer.value(b"Location") == location
 
 
 class TestUpload:
-    @pytest.mark.parametrize("pieces", [[b"abcdef"], [b"abc", b"def"], [b"a", b"", b"bcdef"]])
-    async def test_a_body_with_its_length(self, pieces):
+    @pytest.mark.parametrize(
+        ("framing", "pieces"),
+        [
+            (b"Content-Length: 6", [b"abcdef"]),
+            (b"Content-Length: 6", [b"", b"abc", b"", b"def"]),
+            (b"Transfer-Encoding: chunked", [b"6\r\nabcdef\r\n0\r\n\r\n"]),
+        ],
+    )
+    async def test_a_body_with_its_head_or_behind_it(self, framing, pieces):
         async def script(peer):
-            assert b"\r\nContent-Length: 6\r\n" in await peer.head()
-            assert await peer.exactly(6) == b"abcdef"
-            await peer.send(EMPTY)
+            for _ in range(2):
+                is_sized = b"\r\nContent-Length: 6\r\n" in await peer.head()
+                body = b"abcdef" if is_sized else pieces[0]
+                assert await peer.exactly(len(body)) == body
+                await peer.send(EMPTY)
 
-        async with gateway_before(script) as (_, client):
-            await client.send(
-                b"PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\nContent-Encoding: gzip\r\n\r\n"
-            )
-            for piece in pieces:
-                await client.send(piece)
-            assert (await client.answer()).status == 200
+        async with gateway_before(script) as (upstream, client):
+            for _ in range(2):
+                head = b"PUT /a HTTP/1.1\r\nHost: h\r\n" + framing + b"\r\nContent-Encoding: gzip\r\n\r\n"
+                await client.send(head + pieces[0])
+                for piece in pieces[1:]:
+                    await client.send(piece)
+                assert (await client.answer()).status == 200
+            assert len(upstream.peers) == 1
 
     async def test_a_body_in_chunks(self):
         received = []
@@ -437,26 +425,6 @@ class TestUpload:
         assert b"\r\nTransfer-Encoding: chunked\r\n" in received[0]
         assert b"".join(received[1].split(b"\r\n")[1::2]) == b"def"
         assert b"X-Trailer" not in received[1]
-
-    @pytest.mark.parametrize(
-        ("framing", "body"),
-        [(b"Content-Length: 6", b"abcdef"), (b"Transfer-Encoding: chunked", b"6\r\nabcdef\r\n0\r\n\r\n")],
-    )
-    async def test_a_body_that_came_with_its_head(self, framing, body):
-        async def script(peer):
-            for _ in range(2):
-                head = await peer.head()
-                if b"\r\nContent-Length: 6\r\n" in head:
-                    assert await peer.exactly(6) == b"abcdef"
-                else:
-                    assert await peer.exactly(len(body)) == body
-                await peer.send(EMPTY)
-
-        async with gateway_before(script) as (upstream, client):
-            for _ in range(2):
-                await client.send(b"PUT /a HTTP/1.1\r\nHost: h\r\n" + framing + b"\r\n\r\n" + body)
-                assert (await client.answer()).status == 200
-            assert len(upstream.peers) == 1
 
     async def test_growd_itself_answers_expect_100_continue(self):
         async def script(peer):
@@ -602,7 +570,7 @@ class TestConnections:
 
 
 class TestDatabaseDown:
-    @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE"])
+    @pytest.mark.parametrize("method", ["GET", "HEAD"])
     async def test_not_up_yet(self, method):
         async with gateway_to(None) as port, raw_client(port) as client:
             for _ in range(2):

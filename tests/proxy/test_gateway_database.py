@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from support.gateway_doors import HOST, Step, ask, port_of, request_bytes, steady, transcript
+from support.gateway_doors import HOST, Step, ask, port_of, steady, transcript
 from support.gateway_server import gateway_to
 from support.gateway_steps import ATTACHMENTS, CREATE, DB, DELETE, DOCUMENTS, READING, SERVER, SLASHED_NAME
 from support.raw_http import raw_client
@@ -46,16 +46,17 @@ class TestSameAnswers:
         assert direct[2].status in {201, 202}
         assert direct[4].status == 200
 
-    @pytest.mark.parametrize("step", SERVER, ids=str)
-    async def test_of_the_server(self, step, door, database_server):
-        direct = await transcript(port_of(database_server), [step], database_server)
-        assert await transcript(door, [step], database_server) == direct
+    async def test_of_the_server(self, door, database_server):
+        direct = await transcript(port_of(database_server), SERVER, database_server)
+        through = await transcript(door, SERVER, database_server)
+        for step, one, other in zip(SERVER, direct, through, strict=True):
+            assert one == other, str(step)
 
-    @pytest.mark.parametrize("part", [{"n": 1}, b"bytes"], ids=["document", "attachment"])
-    async def test_to_a_conditional_request(self, part, client, database_server):
-        path, kind = (
-            (f"{DB}/doc", "application/json") if isinstance(part, dict) else (f"{DB}/doc/a.bin", "x/y")
-        )
+    @pytest.mark.parametrize(
+        ("path", "kind", "part"),
+        [(f"{DB}/doc", "application/json", {"n": 1}), (f"{DB}/doc/a.bin", "x/y", b"bytes")],
+    )
+    async def test_to_a_conditional_request(self, path, kind, part, client, database_server):
         put = Step("PUT", path, part, headers=(f"Content-Type: {kind}",))
         assert (await ask(client, put, database_server)).status in {201, 202}
         etag = (await ask(client, Step("GET", path), database_server)).value(b"ETag")
@@ -116,22 +117,6 @@ class TestAddress:
             await ask(client, Step("DELETE", f"{DB}_copy"), database_server)
 
 
-class TestFeeds:
-    @staticmethod
-    async def write(door, server, name):
-        async with raw_client(door) as other:
-            assert (await ask(other, Step("PUT", f"{DB}/{name}", {"n": 1}), server)).status in {201, 202}
-
-    async def test_continuous(self, door, client, database_server):
-        step = Step("GET", f"{DB}/_changes?feed=continuous&since=0&heartbeat=10000")
-        await client.send(request_bytes(step, database_server))
-        await client.head()
-        chunks = client.chunks()
-        for n in range(3):
-            await self.write(door, database_server, f"doc{n}")
-            assert json.loads(await line_of(chunks))["id"] == f"doc{n}"
-
-
 class TestLarge:
     @pytest.mark.long
     @pytest.mark.timeout(240)
@@ -154,10 +139,3 @@ class TestLarge:
         assert (await ask(client, put, database_server)).status in {201, 202}
         answer = await ask(client, Step("GET", f"{DB}/doc/large.bin"), database_server)
         assert hashlib.sha256(answer.body).digest() == hashlib.sha256(body).digest()
-
-
-async def line_of(chunks):
-    """The next chunk that is no heartbeat."""
-    while not (chunk := (await anext(chunks)).strip()):
-        pass
-    return chunk

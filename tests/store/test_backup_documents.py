@@ -1,4 +1,4 @@
-"""Whole databases are read as they are: every document, revision, conflict and attachment."""
+"""What a backup reads of a database; tests/cli/test_backup_restore.py compares whole databases."""
 
 import base64
 from contextlib import asynccontextmanager
@@ -40,28 +40,6 @@ def leaf(document_id, ids, **members):
 
 def hexes(*letters):
     return [letter * 32 for letter in letters]
-
-
-async def test_pages_have_every_document_once(database_server, monkeypatch):
-    monkeypatch.setattr(reading, "MOST_ROWS", 7)
-    async with database(database_server) as (couch, name):
-        await couch.bulk_docs(name, [{"_id": f"d{n:03}", "value": n} for n in range(50)])
-        documents, last = await read(DocumentReader(couch, name).documents())
-        rest, _ = await read(DocumentReader(couch, name).documents("d041"))
-    assert [document["value"] for document in documents] == [*range(50)]
-    assert last == "d049"
-    assert [document["_id"] for document in rest] == [f"d{n:03}" for n in range(42, 50)]
-
-
-async def test_histories_and_conflicts_come_whole(database_server):
-    winner = leaf("a", hexes("c", "b", "a"), value=3)
-    loser = leaf("a", hexes("d", "a"), value=2)
-    async with database(database_server) as (couch, name):
-        await couch.bulk_docs(name, [{"_id": "b", "value": 0.1}])
-        await write_revisions(couch, name, [winner, loser])
-        documents, _ = await read(DocumentReader(couch, name).documents())
-    assert [document for document in documents if document["_id"] == "a"] == [winner, loser]
-    assert [document["value"] for document in documents if document["_id"] == "b"] == [0.1]
 
 
 async def test_changes_have_what_was_written_and_deleted_since(database_server, monkeypatch):

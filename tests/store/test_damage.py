@@ -103,12 +103,13 @@ async def test_a_row_with_damaged_text_blocks_no_other(path):
     made = POINTS[:5]
     local = await LocalStore.open(path)
     await local.write(lambda file: point_tables.insert(file, made, point_tables.RowNumbers(file)))
-    for number, text in ((2, b'["\xff\xfe'), (4, b"no point")):
-        await local.write(
-            lambda file, number=number, text=text: file.execute(
-                "UPDATE waiting SET point = CAST(? AS TEXT) WHERE number = ?", (text, number)
-            )
-        )
+
+    def damage(file):
+        for number, text in ((2, b'["\xff\xfe'), (4, b"no point")):
+            file.execute("UPDATE waiting SET point = CAST(? AS TEXT) WHERE number = ?", (text, number))
+        file.execute("UPDATE waiting SET point = CAST(point AS BLOB) WHERE number = 3")  # it can be read
+
+    await local.write(damage)
     async with opened(local, ManualClock()) as outbox:
         assert [entry.id for entry in await outbox.next_batch(10)] == [made[n].id for n in (0, 2, 4)]
         assert (outbox.undelivered, outbox.dropped) == (3, 2)
@@ -180,20 +181,19 @@ async def test_a_file_that_another_program_holds_is_not_damaged(path, whole, mon
 
 
 async def test_a_damaged_log_is_reported_once_and_its_readable_points_stay(path):
-    clock = ManualClock()
     made = POINTS[:6]
-    async with opened_at(path, clock) as outbox:
+    async with opened_at(path, ManualClock()) as outbox:
         for point in made:
             await add_durably(outbox, [point])
     log = path.with_name("points.log")
     content = bytearray(await asyncio.to_thread(log.read_bytes))
     content[3 * 512 + 100] ^= 1  # behind the first frame, which has no points
     await asyncio.to_thread(log.write_bytes, content)
-    async with opened_at(path, clock) as outbox:
+    async with opened_at(path, ManualClock()) as outbox:
         (notice,) = outbox.notices
         assert "points.log was damaged: 1 of its points can't be read; it is kept as" in notice
         assert [entry.id for entry in await outbox.next_batch(10)] == [p.id for p in made if p is not made[2]]
-    async with opened_at(path, clock) as outbox:
+    async with opened_at(path, ManualClock()) as outbox:
         assert outbox.notices == []
         assert outbox.undelivered == 5
     (kept,) = log.parent.glob("points.log.damaged-*")
@@ -211,11 +211,10 @@ async def test_a_damaged_log_is_reported_once_and_its_readable_points_stay(path)
     ids=["deleted", "emptied", "truncated", "zeros"],
 )
 async def test_a_lost_log_is_reported_once(path, content, words):
-    clock = ManualClock()
-    async with opened_at(path, clock) as outbox:  # the first start
+    async with opened_at(path, ManualClock()) as outbox:  # the first start
         assert outbox.notices == []
         await add_durably(outbox, POINTS[:6])
-    async with opened_at(path, clock) as outbox:
+    async with opened_at(path, ManualClock()) as outbox:
         assert outbox.notices == []
     log = path.with_name("points.log")
 
@@ -226,13 +225,13 @@ async def test_a_lost_log_is_reported_once(path, content, words):
             log.write_bytes(log.read_bytes()[:300_000] if content == "cut" else content)
 
     await asyncio.to_thread(damage)
-    async with opened_at(path, clock) as outbox:
+    async with opened_at(path, ManualClock()) as outbox:
         (notice,) = outbox.notices
         assert words in notice
         assert "points that were not delivered may be lost" in notice
         assert outbox.undelivered == (6 if content == "cut" else 0)
     assert len(list(path.parent.glob("points.log.damaged-*"))) == (content is not None)
-    async with opened_at(path, clock) as outbox:
+    async with opened_at(path, ManualClock()) as outbox:
         assert outbox.notices == []
 
 
@@ -243,22 +242,20 @@ async def test_a_first_start_that_a_power_cut_interrupted_is_no_damage(path):
 
 
 async def test_a_log_of_another_format_is_quarantined(path):
-    clock = ManualClock()
-    async with opened_at(path, clock) as outbox:
+    async with opened_at(path, ManualClock()) as outbox:
         outbox._worker.submit(outbox._log.append, ['{"not": "a point"}'], 0)
         await add_durably(outbox, POINTS[:1])
-    async with opened_at(path, clock) as outbox:
+    async with opened_at(path, ManualClock()) as outbox:
         assert "points.log can't be read" in outbox.notices[0]
         await add_durably(outbox, POINTS[1:3])
-    async with opened_at(path, clock) as outbox:
+    async with opened_at(path, ManualClock()) as outbox:
         assert outbox.notices == []
         assert [entry.id for entry in await outbox.next_batch(10)] == [point.id for point in POINTS[1:3]]
 
 
 @pytest.mark.parametrize("failing", ["copyfile", "rename"])
 async def test_a_failing_quarantine_is_reported(path, monkeypatch, failing):
-    clock = ManualClock()
-    async with opened_at(path, clock) as outbox:
+    async with opened_at(path, ManualClock()) as outbox:
         for point in POINTS[:3]:
             await add_durably(outbox, [point])
         if failing == "rename":
@@ -275,9 +272,9 @@ async def test_a_failing_quarantine_is_reported(path, monkeypatch, failing):
     monkeypatch.setattr("pathlib.Path.rename", full)
     if failing == "rename":
         with pytest.raises(LocalStoreError, match=r"points\.log can't be opened: No space left"):
-            async with opened_at(path, clock):
+            async with opened_at(path, ManualClock()):
                 pass
         return
-    async with opened_at(path, clock) as outbox:
+    async with opened_at(path, ManualClock()) as outbox:
         assert "no copy of it could be made: No space left" in outbox.notices[0]
         assert outbox.undelivered == 2

@@ -48,14 +48,16 @@ async def test_a_real_server_tells_its_version_without_a_login(tmp_path, databas
     assert answer == {"kind": "Apache CouchDB", "reachable": True, "address": database_server.url.rstrip("/")}
 
 
-@pytest.mark.parametrize(("count", "what"), [("hangs", "stopped answering"), ("crashes", "crashed")])
-async def test_a_server_that_was_restarted_is_shown_as_a_problem(tmp_path, monkeypatch, count, what):
+async def test_a_server_that_was_restarted_is_shown_as_a_problem(tmp_path, monkeypatch, said):
     async with node_of(tmp_path, "") as node:
-        assert node.node.information()["problems"] == []
-        monkeypatch.setattr(Database, count, 2)
-        (problem,) = node.node.information()["problems"]
-    assert f"{what} and was restarted, 2 times" in problem["text"]
-    assert not problem.get("is_failure")
+        information = node.node.information()
+        assert (information["database"]["kind"], information["problems"]) == ("embedded", [])
+        for count in ("hangs", "crashes"):
+            with monkeypatch.context() as patched:
+                patched.setattr(Database, count, 2)
+                (problem,) = node.node.information()["problems"]
+            said(problem["text"])
+            assert not problem.get("is_failure")
 
 
 async def test_a_server_that_requires_a_login_is_reachable(tmp_path):
@@ -63,13 +65,11 @@ async def test_a_server_that_requires_a_login_is_reachable(tmp_path):
 
     async def refuse(request):
         seen.append(request.headers.get("Authorization"))
-        return web.json_response(
-            {"error": "unauthorized", "reason": "You are not a server admin."}, status=401
-        )
+        return web.json_response({"error": "unauthorized"}, status=401)
 
     async with answering(refuse) as url, node_of(tmp_path, url.replace("://", "://user:wrong@")) as node:
         answer = await told(node)
-    assert answer == {"kind": "Apache CouchDB", "reachable": True, "address": url}
+    assert answer == {"kind": "Apache CouchDB", "reachable": True, "address": url}  # without its login
     assert seen == [None]  # CouchDB would count a wrong password
 
 
@@ -160,11 +160,3 @@ async def test_a_silent_server_delays_status_by_a_bounded_time(tmp_path, monkeyp
         never.set()
     assert {answer["reason"] for answer in answers} == {"it has not answered within 0.01 s"}
     assert asked <= 1  # the others take the same answer
-
-
-@pytest.mark.parametrize("url", ["", "http://user:secret@couch:5984"])
-async def test_an_address_is_shown_without_its_login(tmp_path, url):
-    database = Database(files=tmp_path, data=tmp_path, design_name="svc", url=url)
-    answer = DatabaseNode(Bus(RealClock()), database).node.information()["database"]
-    assert answer.get("address") == ("http://couch:5984" if url else None)
-    assert answer["kind"] == ("Apache CouchDB" if url else "embedded")

@@ -21,6 +21,7 @@ from support.waiting import until
 SERIES = SeriesKey("points", "environment_1", "measured", "air_temperature")
 DAY = 86_400
 EPOCH = 1_790_000_000 // (10 * DAY) * 10 * DAY  # a chunk of each level begins here
+EACH_DAY = 288  # points
 MAKER = PointMaker("0123456789ab")
 
 
@@ -141,11 +142,16 @@ def test_every_answer_is_that_of_all_points_at_the_time_of_the_question(steps, m
 
 @pytest.fixture
 def reader():
-    """A point each minute for ten days."""
+    """A point each five minutes for ten days."""
     reader = PlayedReader()
-    for n in range(0, 10 * DAY, 60):
+    for n in range(0, 10 * DAY, DAY // EACH_DAY):
         reader.add(EPOCH + n + 0.25, n % 977)
     return reader
+
+
+@pytest.fixture
+def remembered():
+    return RememberedBuckets(BucketCache())
 
 
 async def asked(remembered, reader, start, end, points=300):
@@ -160,15 +166,17 @@ async def asked(remembered, reader, start, end, points=300):
 
 async def test_the_same_points_are_read_once(reader):
     remembered = RememberedBuckets(BucketCache())
-    assert await asked(remembered, reader, 0, 10 * DAY) == 10 * 1_440
+    assert await asked(remembered, reader, 0, 10 * DAY) == 10 * EACH_DAY
     assert await asked(remembered, reader, 0, 10 * DAY) == 0
     assert await asked(remembered, reader, DAY, 8 * DAY, 200) == 0
-    assert await asked(remembered, reader, 3 * DAY, 4 * DAY) == 1_440  # a day is shown in finer buckets
+    assert await asked(remembered, reader, 3 * DAY, 4 * DAY) == EACH_DAY  # a day is shown in finer buckets
     assert await asked(remembered, reader, 3 * DAY + 3_600, 3 * DAY + 30_000, 200) == 0
-
-
-async def test_a_client_that_goes_away_does_not_empty_the_memory(reader):
     remembered = RememberedBuckets(BucketCache())
+    assert await asked(remembered, reader, 4 * DAY, 5 * DAY) == EACH_DAY
+    assert await asked(remembered, reader, 0, 7 * DAY) == 6 * EACH_DAY  # all but that day
+
+
+async def test_little_is_read_for_a_late_point_though_a_client_went_away_before(remembered, reader):
     await asked(remembered, reader, 0, 10 * DAY)
     reader.add(EPOCH + 9 * DAY + 30, 5_000.0)
     reader.hangs = asyncio.Event()
@@ -177,27 +185,19 @@ async def test_a_client_that_goes_away_does_not_empty_the_memory(reader):
     following.cancel()
     await asyncio.wait({following})
     reader.hangs = None
-    assert await asked(remembered, reader, 0, 10 * DAY) == 1_441
+    assert await asked(remembered, reader, 0, 10 * DAY) == EACH_DAY + 1
 
 
-async def test_a_database_that_failed_is_read_again(reader):
-    remembered = RememberedBuckets(BucketCache())
+async def test_a_database_that_failed_is_read_again(remembered, reader):
     await asked(remembered, reader, 0, DAY)
     reader.failure = ExportBrokenError("reset")
     with pytest.raises(ExportBrokenError):
         await remembered.follow(reader, SERIES.database)
     reader.failure = None
-    assert await asked(remembered, reader, 0, DAY) == 1_440
+    assert await asked(remembered, reader, 0, DAY) == EACH_DAY
 
 
-async def test_a_week_uses_what_a_day_has_read(reader):
-    remembered = RememberedBuckets(BucketCache())
-    assert await asked(remembered, reader, 4 * DAY, 5 * DAY) == 1_440
-    assert await asked(remembered, reader, 0, 7 * DAY) == 6 * 1_440
-
-
-async def test_a_range_that_follows_now_reads_new_points_only(reader):
-    remembered = RememberedBuckets(BucketCache())
+async def test_a_range_that_follows_now_reads_new_points_only(remembered, reader):
     for width in (3_600, DAY, 9 * DAY):
         await asked(remembered, reader, 10 * DAY - width, 10 * DAY)
         for minute in range(1, 4):
@@ -206,15 +206,7 @@ async def test_a_range_that_follows_now_reads_new_points_only(reader):
             assert await asked(remembered, reader, end - width, end) < 20
 
 
-async def test_a_late_point_is_in_the_next_answer_and_little_is_read_for_it(reader):
-    remembered = RememberedBuckets(BucketCache())
-    await asked(remembered, reader, 0, 10 * DAY)
-    reader.add(EPOCH + 9 * DAY + 30, 5_000.0)
-    assert await asked(remembered, reader, 0, 10 * DAY) == 1_441
-
-
-async def test_points_that_another_question_heard_of_during_a_reading(reader):
-    remembered = RememberedBuckets(BucketCache())
+async def test_points_that_another_question_heard_of_during_a_reading(remembered, reader):
     await remembered.follow(reader, SERIES.database)
     grid = Grid.covering(EPOCH, EPOCH + DAY, 300)
     reading = asyncio.create_task(remembered.read(reader, SERIES, grid))
@@ -225,28 +217,20 @@ async def test_points_that_another_question_heard_of_during_a_reading(reader):
     await asked(remembered, reader, 0, DAY)
 
 
-async def test_two_questions_at_once_read_each_point_once(reader):
-    remembered = RememberedBuckets(BucketCache())
+async def test_two_questions_at_once_read_each_point_once(remembered, reader):
     await remembered.follow(reader, SERIES.database)
     grid = Grid.covering(EPOCH, EPOCH + DAY, 300)
     one, other = await asyncio.gather(*(remembered.read(reader, SERIES, grid) for _ in range(2)))
     assert one.columns() == other.columns()
-    assert reader.read == 1_440
+    assert reader.read == EACH_DAY
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"id": "someone's", "changes": [{"rev": "2-a"}]},
-        {"id": "someone's", "changes": [{"rev": "2-b"}], "deleted": True},
-    ],
-)
-async def test_everything_is_read_again_after_changes_to_points_of_other_programs(reader, change):
+@pytest.mark.parametrize("more", [{}, {"deleted": True}])
+async def test_everything_is_read_again_after_changes_to_points_of_other_programs(remembered, reader, more):
     """What they were before is not known."""
-    remembered = RememberedBuckets(BucketCache())
     await asked(remembered, reader, 0, DAY)
-    reader.log.append(change)
-    assert await asked(remembered, reader, 0, DAY) == 1_440
+    reader.log.append({"id": "someone's", "changes": [{"rev": "2-a"}], **more})
+    assert await asked(remembered, reader, 0, DAY) == EACH_DAY
 
 
 MADE = f"0123456789ab:{EPOCH + 9 * DAY}000-0123456789"
@@ -261,21 +245,19 @@ MADE = f"0123456789ab:{EPOCH + 9 * DAY}000-0123456789"
         {"id": "_design/other", "changes": [{"rev": "2-b"}]},
     ],
 )
-async def test_little_is_read_again_after_a_change_whose_time_is_known(reader, change):
-    remembered = RememberedBuckets(BucketCache())
+async def test_little_is_read_again_after_a_change_whose_time_is_known(remembered, reader, change):
     await asked(remembered, reader, 0, 10 * DAY)
     reader.log.append(change)
     reader.written = {"someone's": EPOCH + 9 * DAY + 5.0, MADE: EPOCH + 9 * DAY}
-    assert 0 <= await asked(remembered, reader, 0, 10 * DAY) <= 1_500
+    assert 0 <= await asked(remembered, reader, 0, 10 * DAY) <= EACH_DAY + 20
     assert await asked(remembered, reader, 0, 10 * DAY) == 0
 
 
-async def test_everything_is_read_again_after_very_many_changes(reader):
-    remembered = RememberedBuckets(BucketCache())
+async def test_everything_is_read_again_after_very_many_changes(remembered, reader):
     await asked(remembered, reader, 0, DAY)
     for n in range(20_001):
         reader.add(EPOCH + 20 * DAY + n, 1.0)
-    assert await asked(remembered, reader, 0, DAY) == 1_440
+    assert await asked(remembered, reader, 0, DAY) == EACH_DAY
     assert await asked(remembered, reader, 0, DAY) == 0
 
 
@@ -286,7 +268,7 @@ async def test_the_cache_is_bounded_and_keeps_what_was_used_last(reader):
         await asked(remembered, reader, day * DAY, (day + 1) * DAY)
         assert cache.held <= 1_000
     assert await asked(remembered, reader, 9 * DAY, 10 * DAY) == 0
-    assert await asked(remembered, reader, 0, DAY) == 1_440
+    assert await asked(remembered, reader, 0, DAY) == EACH_DAY
 
 
 def test_widths_are_multiples_of_their_level_and_grow():

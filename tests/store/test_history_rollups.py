@@ -2,6 +2,7 @@
 
 import math
 import random
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import aiohttp
@@ -44,8 +45,24 @@ RANGES = [  # days from `T`, and buckets
 @pytest.fixture
 async def past(database_server):
     """Points of 45 days, dense in some hours, and their rollups, as at `NOW`."""
-    async with stored_past(database_server) as stored:
-        await stored.store(*points())
+    async with rolled_up(database_server, points()) as stored:
+        yield stored
+
+
+@pytest.fixture
+async def day(database_server):
+    """Only those of day 30."""
+    begin, end = T + 30 * DAY, T + 31 * DAY
+    of_day = [point for point in points() if begin <= point["timestamp"] < end]
+    assert len(of_day) > 30
+    async with rolled_up(database_server, of_day) as stored:
+        yield stored
+
+
+@asynccontextmanager
+async def rolled_up(server, made):
+    async with stored_past(server) as stored:
+        await stored.store(*made)
         stored.now = NOW
         await stored.feed.catch_up()
         yield stored
@@ -91,10 +108,13 @@ def assert_alike(answer, expected):
                 assert mean == right or math.isclose(mean, right, rel_tol=1e-6, abs_tol=1e-6)
 
 
-async def assert_right(past):
-    for start, end, number in RANGES:
-        expected = await of_points(past, T + start * DAY, T + end * DAY, number)
-        assert_alike(await past.ask(T + start * DAY, T + end * DAY, points=number), expected)
+async def all_of_points(past, ranges=RANGES):
+    return [await of_points(past, T + start * DAY, T + end * DAY, number) for start, end, number in ranges]
+
+
+async def assert_right(past, expected, ranges=RANGES):
+    for (start, end, number), wanted in zip(ranges, expected, strict=True):
+        assert_alike(await past.ask(T + start * DAY, T + end * DAY, points=number), wanted)
 
 
 async def test_years_read_no_points_but_those_of_the_last_hours(past):
@@ -109,8 +129,9 @@ async def test_years_read_no_points_but_those_of_the_last_hours(past):
 
 
 async def test_answers_from_rollups_are_those_from_points(past):
-    await assert_right(past)
-    await assert_right(past)  # from memory, in part
+    expected = await all_of_points(past)
+    await assert_right(past, expected)
+    await assert_right(past, expected)  # from memory, in part
     # new and late ones, also of another program
     foreign = {"environment": "environment_1", "variable": WARMTH, "is_desired": False, "is_manual": False}
     document = {"_id": "mine", **foreign, "value": 99.5, "timestamp": T + 3 * DAY}
@@ -120,18 +141,19 @@ async def test_answers_from_rollups_are_those_from_points(past):
         measured(WARMTH, 99, T + 12 * DAY + 7),
         measured(LIGHT, 5, T + 30 * DAY + HOUR - 0.5, is_desired=True),
     )
-    await assert_right(past)
+    expected = await all_of_points(past)
+    await assert_right(past, expected)
     past.now += 2 * HOUR
     await past.feed.catch_up()
-    await assert_right(past)
+    await assert_right(past, expected)
     # one that changed
     stored = await past.couch.get(past.names.points, "mine")
     await past.store_documents(past.names.points, [{**stored, "value": 98.5}])
-    await past.feed.catch_up()
-    await assert_right(past)
-    past.now += 31 * DAY
-    await past.feed.catch_up()
-    await assert_right(past)
+    expected = await all_of_points(past)
+    for later in (0, 31 * DAY):
+        past.now += later
+        await past.feed.catch_up()
+        await assert_right(past, expected)
 
 
 async def test_rollups_that_are_behind_by_everything_are_not_read(database_server):
@@ -140,7 +162,7 @@ async def test_rollups_that_are_behind_by_everything_are_not_read(database_serve
         stored.now = NOW
         await stored.feed.load()
         await stored.feed.points.save()  # no change was followed yet
-        await assert_right(stored)
+        await assert_right(stored, await all_of_points(stored, RANGES[::4]), RANGES[::4])
         assert stored.history.buckets.read_rollups == 0
 
 
@@ -149,7 +171,7 @@ class TestRetired:
 
     async def test_the_answers_stay(self, past):
         ranges = [one for one in RANGES if (one[1] - one[0]) / one[2] * DAY > 300 or one[0] > 31]
-        before = [await of_points(past, T + start * DAY, T + end * DAY, n) for start, end, n in ranges]
+        before = await all_of_points(past, ranges)
         narrow = await of_points(past, T + 30 * DAY, T + 30 * DAY + 6 * HOUR, 72)
         await past.ask(T + 12 * DAY, T + 13 * DAY, points=3_000)  # remembered in narrow buckets
         await past.retire(self.UNTIL)
@@ -164,55 +186,51 @@ class TestRetired:
         assert_alike(answer, narrow)
         answer = await past.ask(self.UNTIL, self.UNTIL + 6 * HOUR, points=3_000)
         assert answer["bucket_s"] == 10
-
-    @pytest.mark.parametrize("at", [1, 2])
-    async def test_points_that_are_deleted_while_an_answer_is_read_are_in_it(self, past, monkeypatch, at):
-        start = T + 30 * DAY
-        expected = await of_points(past, start, start + 6 * HOUR, 72)
-        follow, calls = past.history.buckets.follow, []
-
-        async def follow_and_retire(reader, database):
-            coverage = await follow(reader, database)
-            calls.append(database)
-            if len(calls) == at * 2:  # what follows are the readings of points
-                await past.retire(self.UNTIL)
-            return coverage
-
-        monkeypatch.setattr(past.history.buckets, "follow", follow_and_retire)
-        for n in range(3):
-            answer = await past.ask(start, start + 6 * HOUR, points=3_000)
-            if n + 1 >= at:
-                assert_alike(answer, expected)
-
-    async def test_buckets_without_deleted_points_are_not_remembered(self, past):
-        """A client goes away after the points of a day were read, some of which had been deleted."""
-        start = T + 30 * DAY
-        expected = await of_points(past, start, start + 6 * HOUR, 72)
-        buckets = past.history.buckets
-        async with aiohttp.ClientSession() as session:
-            reader = SourceReader(session, past.source)
-            name = past.names.points
-            coverage = await buckets.follow(reader, name)
-            await past.retire(self.UNTIL)
-            key = SeriesKey(name, "environment_1", "measured", WARMTH)
-            grid = Grid.covering(start, start + 6 * HOUR, 3_000)
-            await buckets.read(reader, key, grid, coverage, NOW)
-            assert_alike(await past.ask(start, start + 6 * HOUR, points=72), expected)
-            await buckets.read(reader, key, grid, coverage, NOW)  # it knows no better
-            assert_alike(await past.ask(start, start + 6 * HOUR, points=72), expected)
-
-    async def test_a_series_without_points_and_late_points_are_known(self, past):
-        await past.retire(self.UNTIL)
-        answer = await past.ask(T, NOW)
-        assert "gone" in [one["variable"] for one in answer["series"]]
+        # a series without points and late points are known
+        assert "gone" in [one["variable"] for one in (await past.ask(T, NOW))["series"]]
         (gone,) = (await past.ask(T + DAY, NOW, "gone"))["series"]
         assert gone["commanded"]["before"] == {"time": T + 12.5, "value": 7}
         await past.store(measured(WARMTH, 1_000, T + 20 * DAY + 5))
         await past.ask(T, NOW, WARMTH)
         await past.feed.catch_up()  # from then on
-        for points in (300, 10):
-            (series,) = (await past.ask(T, NOW, WARMTH, points=points))["series"]
+        for number in (300, 10):
+            (series,) = (await past.ask(T, NOW, WARMTH, points=number))["series"]
             assert max(value for value in series["measured"]["max"] if value is not None) == 1_000
+
+    @pytest.mark.parametrize("at", [1, 2])
+    async def test_points_that_are_deleted_while_an_answer_is_read_are_in_it(self, day, monkeypatch, at):
+        start = T + 30 * DAY
+        expected = await of_points(day, start, start + 6 * HOUR, 72)
+        follow, calls = day.history.buckets.follow, []
+
+        async def follow_and_retire(reader, database):
+            coverage = await follow(reader, database)
+            calls.append(database)
+            if len(calls) == at * 2:  # what follows are the readings of points
+                await day.retire(self.UNTIL)
+            return coverage
+
+        monkeypatch.setattr(day.history.buckets, "follow", follow_and_retire)
+        for n in range(3):
+            answer = await day.ask(start, start + 6 * HOUR, points=3_000)
+            if n + 1 >= at:
+                assert_alike(answer, expected)
+
+    async def test_buckets_without_deleted_points_are_not_remembered(self, day):
+        """A client goes away after the points of a day were read, some of which had been deleted."""
+        start = T + 30 * DAY
+        expected = await of_points(day, start, start + 6 * HOUR, 72)
+        buckets = day.history.buckets
+        async with aiohttp.ClientSession() as session:
+            reader = SourceReader(session, day.source)
+            name = day.names.points
+            coverage = await buckets.follow(reader, name)
+            await day.retire(self.UNTIL)
+            key = SeriesKey(name, "environment_1", "measured", WARMTH)
+            grid = Grid.covering(start, start + 6 * HOUR, 3_000)
+            for _ in range(2):  # it knows no better
+                await buckets.read(reader, key, grid, coverage, NOW)
+                assert_alike(await day.ask(start, start + 6 * HOUR, points=72), expected)
 
 
 SPANS = st.builds(

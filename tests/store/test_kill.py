@@ -57,7 +57,7 @@ async def test_the_store_killed_at_any_moment_loses_nothing_and_stores_nothing_t
 
 
 @pytest.mark.kill
-@rounds(6, 50)
+@rounds(4, 50)
 async def test_the_database_killed_at_any_moment_loses_nothing_and_stores_nothing_twice(
     tmp_path, database_server, number
 ):
@@ -74,7 +74,7 @@ async def test_the_database_killed_at_any_moment_loses_nothing_and_stores_nothin
 
 
 @pytest.mark.kill
-@rounds(4, 20)
+@rounds(3, 20)
 async def test_both_killed_at_any_moment_lose_nothing_and_store_nothing_twice(
     tmp_path, database_server, number
 ):

@@ -20,7 +20,7 @@ from growd.store.storage_rule import StorageRule
 from growd.variables import VARIABLES
 from support.clock import ManualClock
 from support.outbox import opened_at
-from support.running import in_tasks
+from support.running import in_tasks, running
 
 TOPICS = {
     "environment_1/measured/air_carbon_dioxide": FLOAT64,
@@ -41,8 +41,11 @@ NOTES = "environment_1/notes"
 OPEN = {PH: FLOAT64, NOTES: STRING}
 
 
+NOW = 1_700_000_000.0
+
+
 class Rig:
-    def __init__(self, outbox, clock, settings=None):
+    def __init__(self, outbox, clock):
         self.clock = clock
         self.bus = Bus(self.clock)
         self.outbox = outbox
@@ -52,9 +55,8 @@ class Rig:
             self.bus.topics.declare(name, kind, is_open=True)
         self.driver = self.bus.node("driver")
         self.client = self.bus.node("http")
-        self.recorder = Recorder(
-            self.bus, self.outbox, PointMaker("0123456789ab"), ["environment_1", "environment_2"], settings
-        )
+        environments = ["environment_1", "environment_2"]
+        self.recorder = Recorder(self.bus, self.outbox, PointMaker("0123456789ab"), environments)
 
     async def publish(self, topic, value, quality=Quality.OK, node=None):
         (node or self.driver).publisher(topic).publish(value, quality)
@@ -70,9 +72,10 @@ class Rig:
         await self.outbox.flush()
         batch = await self.outbox.next_batch(1000)
         await self.outbox.mark_delivered(batch)
-        return [
-            {key: member for key, member in waiting.document.items() if key != "_id"} for waiting in batch
-        ]
+        documents = [waiting.document for waiting in batch]
+        for document in documents:
+            del document["_id"]
+        return documents
 
     async def values(self):
         return [document["value"] for document in await self.stored()]
@@ -80,14 +83,11 @@ class Rig:
 
 @pytest.fixture
 async def rig(tmp_path):
-    clock = ManualClock(time=1_700_000_000.0)
+    clock = ManualClock(time=NOW)
     async with opened_at(tmp_path / "growd.sqlite3", clock) as outbox:
         rig = Rig(outbox, clock)
-        task = asyncio.create_task(rig.recorder.run(), name="recorder")
-        await rig.clock.settle()
-        yield rig
-        task.cancel()
-        await asyncio.wait([task])
+        async with running(clock, rig.recorder):
+            yield rig
 
 
 CO2 = "environment_1/measured/air_carbon_dioxide"
@@ -131,9 +131,8 @@ async def test_each_topic_has_its_own_storage_rule(rig):
         await rig.clock.advance(1)
     points = await rig.stored()
     assert [p["value"] for p in points if p["environment"] == "environment_1"] == [400.0]
-    assert [p["timestamp"] for p in points if p["environment"] == "environment_2"] == [
-        1_700_000_000.0 + after for after in (0, 5, 10, 15, 20)
-    ]
+    times = [p["timestamp"] - NOW for p in points if p["environment"] == "environment_2"]
+    assert times == [0, 5, 10, 15, 20]
 
 
 @pytest.mark.parametrize("quality", [Quality.WARM_UP, Quality.STALE, Quality.FAULT])
@@ -161,23 +160,21 @@ async def test_a_change_of_quality_and_the_first_good_value_after_it_are_stored(
     ]
 
 
-async def test_a_command_that_swings_with_each_dose_has_a_band_of_a_tenth(rig):
-    for value in (0.03, 0.12, 0.0, 0.14, 1.0):
-        await rig.publish("environment_1/commanded/air_carbon_dioxide", value)
-        await rig.clock.advance(6)
-    assert await rig.values() == [0.03, 0.14, 1.0]
-
-
 async def test_a_command_is_stored_as_it_changes_and_its_end_as_null(rig):
-    for value in (0.5, 0.5, 0.505, 0.7):  # a hundredth is worth storing, five seconds later
-        await rig.publish(COMMANDED, value)
+    for share, dose in zip((0.5, 0.5, 0.505, 0.7), (0.03, 0.12, 0.0, 0.14), strict=True):
+        await rig.publish(COMMANDED, share)  # a hundredth is worth storing, five seconds later
+        await rig.publish("environment_1/commanded/air_carbon_dioxide", dose)  # a tenth: it swings
         await rig.clock.advance(6)
     await rig.publish(COMMANDED, None, Quality.STALE)
     await rig.publish(COMMANDED, None, Quality.STALE)
     await rig.publish(COMMANDED, 0.7, node=rig.client)
     points = await rig.stored()
-    assert told(points) == [("commanded", "air_temperature", value) for value in (0.5, 0.7, None, 0.7)]
-    assert [point["is_manual"] for point in points] == [False, False, False, True]
+    doses = [point["value"] for point in points if point["variable"] == "air_carbon_dioxide"]
+    shares = [point for point in points if point["variable"] == "air_temperature"]
+    assert doses == [0.03, 0.14]
+    assert [point["value"] for point in shares] == [0.5, 0.7, None, 0.7]
+    assert {point["category"] for point in points} == {"commanded"}
+    assert [point["is_manual"] for point in shares] == [False, False, False, True]
 
 
 async def test_an_override_that_the_controller_repeats_is_marked_manual(rig):
@@ -185,49 +182,34 @@ async def test_an_override_that_the_controller_repeats_is_marked_manual(rig):
         await rig.publish(WANTED, 0.5)
         await rig.clock.advance(10)
         await rig.publish(COMMANDED, 1.0, node=rig.client)
-        await rig.publish(
-            COMMANDED, 0.0, node=rig.client
-        )  # too soon to be stored before the controller repeats it
+        await rig.publish(COMMANDED, 0.0, node=rig.client)  # too soon, until the controller repeats it
         await rig.clock.advance(30)
     commands = [point for point in await rig.stored() if point.get("category") == "commanded"]
-    assert [(point["value"], point["is_manual"]) for point in commands] == [
-        (0.5, False),
-        (1.0, True),
-        (0.0, True),
-        (0.5, False),
-    ]
-
-
-async def test_a_note_becomes_a_manual_event(rig):
-    await rig.publish(NOTES, "watered", node=rig.client)
-    (point,) = await rig.stored()
-    assert (point["category"], point["variable"], point["value"]) == ("event", "note", "watered")
-    assert point["is_manual"] is True
+    told = [(point["value"], point["is_manual"]) for point in commands]
+    assert told == [(0.5, False), (1.0, True), (0.0, True), (0.5, False)]
 
 
 async def test_the_entries_of_clients_have_their_author_and_a_time_in_the_past(rig):
-    now = rig.clock.time()
     await rig.post(NOTES, "watered")
     await rig.post(PH, 6.2)
-    await rig.post(PH, 5.9, now - 3_600)
+    await rig.post(PH, 5.9, NOW - 3_600)
     await rig.publish(CO2, 400.0)
-    stored = await rig.stored()
-    assert [(point["value"], point["timestamp"], point.get("by")) for point in stored] == [
-        ("watered", now, "anna"),
-        (6.2, now, "anna"),
-        (5.9, now - 3_600, "anna"),
-        (400.0, now, None),
+    note, *values = await rig.stored()
+    assert (note["category"], note["variable"], note["is_manual"]) == ("event", "note", True)
+    assert [(point["value"], point["timestamp"], point.get("by")) for point in (note, *values)] == [
+        ("watered", NOW, "anna"),
+        (6.2, NOW, "anna"),
+        (5.9, NOW - 3_600, "anna"),
+        (400.0, NOW, None),
     ]
     assert rig.bus.topics.get(PH).last.value == 6.2  # a later measurement stays the newest
 
 
 async def test_no_entry_has_a_time_to_come_and_nothing_else_has_a_time(rig, said):
-    now = rig.clock.time()
-    with said.raises(InvalidValueError):
-        rig.client.publish_arguments(NOTES, ["watered"], now + 1)
     rig.bus.topics.declare("lab/door", FLOAT64, is_open=True)
-    with said.raises(InvalidValueError):
-        rig.client.publish_arguments("lab/door", [1], now - 1)
+    for topic, value, time in ((NOTES, "watered", NOW + 1), ("lab/door", 1, NOW - 1)):
+        with said.raises(InvalidValueError):
+            rig.client.publish_arguments(topic, [value], time)
     assert await rig.stored() == []
 
 
@@ -294,63 +276,42 @@ async def test_an_invalid_message_is_counted_and_does_not_end_the_recorder(rig):
     assert [each.name for each in rig.bus.liveness.components()] == ["recorder"]
     assert rig.recorder.lost == 1
     (problem,) = rig.recorder.node.details()["problems"]
-    assert (problem["code"], problem["fields"], problem.get("is_failure", False)) == (
-        "not_recorded",
-        {"messages": 1},
-        True,
-    )
+    assert (problem["code"], problem["fields"]) == ("not_recorded", {"messages": 1})
+    assert problem["is_failure"]
 
 
 async def test_each_event_is_a_point_of_its_kind(rig):
-    event = {
-        "kind": "fault",
-        "source": "scd30_1",
-        "message": "no answer",
-        "code": "device_missing",
-        "fields": {"device": "scd30_1"},
-    }
-    await rig.publish(EVENTS, event)
-    await rig.publish(EVENTS, event)
+    event = {"kind": "fault", "source": "scd30_1", "message": "no answer", "code": "device_missing"}
+    for _ in range(2):
+        await rig.publish(EVENTS, event | {"fields": {"device": "scd30_1"}})
     assert told(await rig.stored()) == [("event", "fault", "scd30_1: no answer")] * 2
 
 
-async def test_the_configured_rule_of_a_variable_applies_to_it(rig):
+def test_the_configured_rule_of_a_variable_applies_to_it():
     rule = config.StorageRuleOptions(absolute_band=50, minimum_interval_s=0)
     settings = config.Store(maximum_interval_s=60.0, variable={"air_carbon_dioxide": rule})
-    of_it = StorageRule(VARIABLES["air_carbon_dioxide"], settings)
-    assert [of_it.admits(value, now) for now, value in enumerate((400.0, 449.0, 451.0))] == [
-        True,
-        False,
-        True,
-    ]
+    own = StorageRule(VARIABLES["air_carbon_dioxide"], settings)
+    assert [own.admits(value, at) for at, value in enumerate((400.0, 449.0, 451.0))] == [True, False, True]
     other = StorageRule(VARIABLES["air_humidity"], settings)
-    assert [other.admits(50.0, now) for now in (0.0, 59.0, 60.0)] == [True, False, True]
+    assert [other.admits(50.0, at) for at in (0.0, 59.0, 60.0)] == [True, False, True]
 
 
-async def test_configured_bands_do_not_apply_to_commands(tmp_path):
-    clock = ManualClock(time=1_700_000_000.0)
+async def test_configured_bands_do_not_apply_to_commands(rig):
     in_degc = config.StorageRuleOptions(absolute_band=100, minimum_interval_s=0)
-    async with opened_at(tmp_path / "growd.sqlite3", clock) as outbox:
-        rig = Rig(outbox, clock, config.Store(variable={"air_temperature": in_degc}))
-        async with in_tasks(rig.recorder):
-            await clock.settle()
-            for share in (0.0, 0.4, 0.2):
-                await rig.publish(COMMANDED, share)
-            assert await rig.values() == [0.0, 0.4, 0.2]
+    rig.recorder.reconfigure(config.Store(variable={"air_temperature": in_degc}))
+    for share in (0.0, 0.4, 0.2):
+        await rig.publish(COMMANDED, share)
+    assert await rig.values() == [0.0, 0.4, 0.2]
 
 
-async def test_rules_can_change_while_it_records(tmp_path):
-    clock = ManualClock(time=1_700_000_000.0)
-    async with opened_at(tmp_path / "growd.sqlite3", clock) as outbox:
-        rig = Rig(outbox, clock, config.Store(minimum_interval_s=0.0))
-        async with in_tasks(rig.recorder):
-            await clock.settle()
-            await rig.publish(CO2, 400.0)
-            await rig.publish(CO2, 500.0)
-            rig.recorder.reconfigure(config.Store(minimum_interval_s=60.0))
-            await rig.publish(CO2, 600.0)  # the first of a rule
-            await rig.publish(CO2, 700.0)
-            assert await rig.values() == [400, 500, 600]
+async def test_rules_can_change_while_it_records(rig):
+    rig.recorder.reconfigure(config.Store(minimum_interval_s=0.0))
+    await rig.publish(CO2, 400.0)
+    await rig.publish(CO2, 500.0)
+    rig.recorder.reconfigure(config.Store(minimum_interval_s=60.0))
+    await rig.publish(CO2, 600.0)  # the first of a rule
+    await rig.publish(CO2, 700.0)
+    assert await rig.values() == [400, 500, 600]
 
 
 async def test_without_room_only_values_and_commands_are_not_stored(rig):
@@ -364,30 +325,19 @@ async def test_without_room_only_values_and_commands_are_not_stored(rig):
     assert [point["value"] for point in await rig.stored()] == [401.0]
 
 
-async def test_a_desired_value_is_stored_when_it_changes(rig):
-    for value in (20.0, 20.0, 0.0, 0.0, 20.0, 20.123456):
-        await rig.publish(WANTED, value)
+async def test_a_desired_value_is_stored_when_it_changes_and_after_its_release(rig):
+    for value in (20.0, 20.0, 0.0, 0.0, None, None, 0.0, 20.123456):
+        await rig.publish(WANTED, value, Quality.OK if value is not None else Quality.STALE)
     points = await rig.stored()
-    assert [point["value"] for point in points] == [20.0, 0.0, 20.0, 20.123456]
+    assert [point["value"] for point in points] == [20.0, 0.0, None, 0.0, 20.123456]
     assert all(point["is_desired"] and not point["is_manual"] for point in points)
 
 
-async def test_a_set_point_repeated_after_its_release_is_stored(rig):
-    await rig.publish(WANTED, 20.0)
-    await rig.publish(WANTED, None, Quality.STALE)
-    await rig.publish(WANTED, None, Quality.STALE)
-    await rig.publish(WANTED, 20.0)
-    assert [point["value"] for point in await rig.stored()] == [20.0, None, 20.0]
-
-
 async def test_measurements_and_set_points_of_clients_are_marked_manual(rig):
-    http = rig.client
-    await rig.publish(CO2, 400.0, node=http)
-    await rig.publish(WANTED, 20.0, node=http)
-    assert [(point["is_desired"], point["is_manual"]) for point in await rig.stored()] == [
-        (False, True),
-        (True, True),
-    ]
+    await rig.publish(CO2, 400.0, node=rig.client)
+    await rig.publish(WANTED, 20.0, node=rig.client)
+    marks = [(point["is_desired"], point["is_manual"]) for point in await rig.stored()]
+    assert marks == [(False, True), (True, True)]
 
 
 async def test_a_set_point_that_is_published_again_after_a_restart_is_the_same_point(rig):
@@ -412,10 +362,6 @@ async def test_only_single_values_of_its_environments_are_stored(rig):
     await rig.publish("environment_1/desired/recipe_start", "lettuce")  # the runner's own
     await rig.publish("somewhere_else/measured/air_carbon_dioxide", 400.0)
     assert [(point["variable"], point["value"]) for point in await rig.stored()] == [("door_open", True)]
-
-
-async def test_it_is_a_node_with_subscriptions(rig):
-    information = rig.bus.find_node("recorder").information()
-    assert CO2 in information["subs"]
-    assert WANTED in information["subs"]
-    assert "environment_1/raw/air_carbon_dioxide" not in information["subs"]
+    subscribed = rig.bus.find_node("recorder").information()["subs"]
+    assert {CO2, WANTED} <= {*subscribed}
+    assert "environment_1/raw/air_carbon_dioxide" not in subscribed

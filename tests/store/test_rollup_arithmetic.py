@@ -20,6 +20,7 @@ from growd.store.rollups.document import (
     span_of,
 )
 from growd.store.rollups.rolled import is_retired_once_sealed, rolled_point, times_of_id
+from support.rows import each
 
 SERIES = RollupSeries("environment_1", "measured", "air_temperature")
 DAY = 86_400
@@ -108,15 +109,6 @@ def test_hours_and_days_are_those_of_the_points(values):
     assert_alike(month, rolled_up(86_400, values, span_of(86_400, START)))
 
 
-def test_a_mean_is_weighted_by_the_counts():
-    hours = [
-        rolled_up(300, [(START, 1.0), (START + 1, 2.0), (START + 2, 3.0)]),
-        rolled_up(300, [(START + 300, 10.0)]),
-    ]
-    day = coarser(SERIES, 3_600, START, hours)
-    assert (day.count, day.mean) == ([4], [4.0])
-
-
 @given(points(3_600), points(3_600))
 def test_late_points_make_the_document_that_it_would_have_been(early, late):
     sealed = with_late_points(SERIES, START, rolled_up(300, early), late)
@@ -166,7 +158,7 @@ def test_ids_are_in_the_order_of_time_and_tell_their_series(environment, categor
     first.encode("ascii")
 
 
-@pytest.mark.parametrize("text", ["", "note", "a/b", "a//b/00300/00000000000", "_design/svc"])
+@each("text", ["", "note", "a/b", "a//b/00300/00000000000", "_design/svc"])
 def test_other_ids_tell_no_series(text):
     assert series_of(text) is None
 
@@ -174,23 +166,14 @@ def test_other_ids_tell_no_series(text):
 POINT = {"environment": "e", "variable": "v", "is_desired": False, "value": 1, "timestamp": 5}
 
 
-@pytest.mark.parametrize(
-    ("changes", "category"),
-    [
-        ({}, "measured"),
-        ({"is_desired": True}, "desired"),
-        ({"category": "measured"}, "measured"),
-        ({"is_manual": True}, "measured"),
-        ({"value": True}, "measured"),
-        ({"value": None}, "measured"),
-    ],
-)
-def test_points_are_rolled_up_in_the_series_of_the_view(changes, category):
-    point = rolled_point(POINT | changes, is_event=False)
-    assert (point.series, point.time) == (RollupSeries("e", category, "v"), 5.0)
+def test_points_are_rolled_up_in_the_series_of_the_view():
+    for changes in ({}, {"category": "measured"}, {"is_manual": True}, {"value": True}, {"value": None}):
+        point = rolled_point(POINT | changes, is_event=False)
+        assert (point.series, point.time) == (RollupSeries("e", "measured", "v"), 5.0)
+    assert rolled_point(POINT | {"is_desired": True}, is_event=False).series.category == "desired"
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"value": "lettuce_basic"},
@@ -228,7 +211,4 @@ def test_only_unchanged_measurements_and_commands_are_retired():
 def test_the_id_of_a_point_tells_its_hour(time):
     point = PointMaker("0123456789ab").make("e", "v", 1.0, max(0.0, time))
     assert span_of(300, point.timestamp) in {span_of(300, at) for at in times_of_id(point.id)}
-
-
-def test_the_id_of_another_program_tells_no_time():
-    assert times_of_id("5f2b9c") == ()
+    assert times_of_id("5f2b9c") == ()  # of another program

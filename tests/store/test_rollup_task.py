@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
@@ -12,7 +11,6 @@ from growd.bus.params import Parameters
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, RollupError
 from growd.store.rollups.state import RollupState
 from growd.store.rollups.task import FIRST_S, RollupTask
-from growd.store.work import RETRIES
 from support.clock import ManualClock
 from support.program import home_on, started
 from support.running import running
@@ -67,116 +65,93 @@ class Rig:
         return [problem["text"] for problem in problems]
 
 
-@asynccontextmanager
-async def rigged():
+@pytest.fixture
+async def rig():
     clock = ManualClock(START)
     rig = Rig(clock)
     async with running(clock, rig.task.work):
         yield rig
 
 
-async def test_it_works_soon_after_the_start_and_after_each_hour():
-    async with rigged() as rig:
-        await rig.clock.advance(2 * HOUR + DELAY_S)
-        assert rig.feed.times == [FIRST_S, DELAY_S, HOUR + DELAY_S, 2 * HOUR + DELAY_S]
-        assert rig.feed.prepared == 1
-        assert rig.shown() == []
+async def test_it_works_soon_after_the_start_and_after_each_hour(rig):
+    await rig.clock.advance(2 * HOUR + DELAY_S)
+    assert rig.feed.times == [FIRST_S, DELAY_S, HOUR + DELAY_S, 2 * HOUR + DELAY_S]
+    assert rig.feed.prepared == 1
+    assert rig.shown() == []
 
 
-async def test_a_step_of_the_wall_clock_delays_no_hour_by_more_than_an_hour():
-    async with rigged() as rig:
-        await rig.clock.advance(FIRST_S)
-        rig.clock.step(-30 * 86_400.0)
-        await rig.clock.advance(2 * HOUR)
-        assert len(rig.feed.times) == 3
+async def test_a_step_of_the_wall_clock_delays_no_hour_by_more_than_an_hour(rig):
+    await rig.clock.advance(FIRST_S)
+    rig.clock.step(-30 * 86_400.0)
+    await rig.clock.advance(2 * HOUR)
+    assert len(rig.feed.times) == 3
 
 
-async def test_it_tries_again_after_growing_pauses_and_logs_once(caplog):
+async def test_a_failure_is_logged_once_and_its_pause_ends_once_the_database_is_up(rig, caplog):
     caplog.set_level(logging.INFO)
-    async with rigged() as rig:
-        rig.feed.error = AWAY
-        await rig.clock.advance(HOUR * 3)
-        pauses = [after - before for before, after in zip(rig.feed.times, rig.feed.times[1:], strict=False)]
-        assert pauses[:3] == [RETRIES.first_s, 2 * RETRIES.first_s, 4 * RETRIES.first_s]
-        assert max(pauses) == pauses[-1] == RETRIES.longest_s
-        rig.feed.error = None
-        await rig.clock.advance(RETRIES.longest_s)
-        lines = [record.message for record in caplog.records if "rollups" in record.name]
-        assert lines == [f"rollups wait for the database: {AWAY}", "rollups are written again"]
-
-
-async def test_it_does_not_wait_once_the_database_is_up_again():
-    async with rigged() as rig:
-        rig.feed.error = AWAY
-        await rig.clock.advance(HOUR)
-        rig.feed.error = None
-        number = len(rig.feed.times)
+    rig.feed.error = AWAY
+    await rig.clock.advance(HOUR * 3)
+    rig.feed.error = None
+    number = len(rig.feed.times)
+    for _ in range(2):  # the second time nothing has failed
         rig.task.look_now()
         await rig.clock.settle()
         assert len(rig.feed.times) == number + 1
-        rig.task.look_now()  # nothing has failed
-        await rig.clock.settle()
-        assert len(rig.feed.times) == number + 1
+    lines = [record.message for record in caplog.records if "rollups" in record.name]
+    assert lines == [f"rollups wait for the database: {AWAY}", "rollups are written again"]
 
 
-async def test_the_status_shows_a_failure_that_lasts():
-    async with rigged() as rig:
-        await rig.clock.advance(FIRST_S)
-        for error in (REFUSED, RollupError("the database refused the rollup x: no")):
+async def test_the_status_shows_a_failure_that_lasts(rig):
+    await rig.clock.advance(FIRST_S)
+    for error in (REFUSED, RollupError("the database refused the rollup x: no")):
+        rig.feed.error = error
+        await rig.clock.advance(2 * HOUR)
+        assert rig.shown() == [f"rollups can't be written: {error}"]
+        rig.feed.error = None
+        await rig.clock.advance(HOUR)
+        assert rig.shown() == []
+
+
+async def test_the_first_step_that_succeeds_ends_the_fault(rig):
+    for error, ends in ((AWAY, (True, True)), (REFUSED, (False, True))):
+        for is_written, is_end in zip((False, True), ends, strict=True):
             rig.feed.error = error
             await rig.clock.advance(2 * HOUR)
-            assert rig.shown() == [f"rollups can't be written: {error}"]
-            rig.feed.error = None
-            await rig.clock.advance(HOUR)
-            assert rig.shown() == []
+            assert rig.task.status().fault == str(error)
+            rig.feed.points.on_progress(is_written=is_written)
+            assert (rig.task.status().fault == "") is is_end, (error, is_written)
 
 
-async def test_the_first_step_that_succeeds_ends_the_fault():
-    async with rigged() as rig:
-        for error, ends in ((AWAY, (True, True)), (REFUSED, (False, True))):
-            for is_written, is_end in zip((False, True), ends, strict=True):
-                rig.feed.error = error
-                await rig.clock.advance(2 * HOUR)
-                assert rig.task.status().fault == str(error)
-                rig.feed.points.on_progress(is_written=is_written)
-                assert (rig.task.status().fault == "") is is_end, (error, is_written)
+async def test_the_status_shows_a_database_that_is_away_only_after_a_day(rig):
+    await rig.clock.advance(FIRST_S)
+    rig.feed.error = AWAY
+    await rig.clock.advance(86_400.0)
+    assert rig.shown() == []
+    assert rig.task.node.details()["rollups"]["fault"] == str(AWAY)
+    await rig.clock.advance(HOUR)
+    assert rig.shown() == [f"rollups can't be written: {AWAY}"]
 
 
-async def test_the_status_shows_a_database_that_is_away_only_after_a_day():
-    async with rigged() as rig:
-        await rig.clock.advance(FIRST_S)
-        rig.feed.error = AWAY
-        await rig.clock.advance(86_400.0)
-        assert rig.shown() == []
-        assert rig.task.node.details()["rollups"]["fault"] == str(AWAY)
-        await rig.clock.advance(HOUR)
-        assert rig.shown() == [f"rollups can't be written: {AWAY}"]
+async def test_the_status_shows_the_progress_of_a_long_run(rig):
+    rig.feed.points.changes_left, rig.feed.events.changes_left = 1_999, 1
+    first = "rollups of stored points are made for the first time: 2000 changes of the database left to read"
+    assert rig.shown() == [first]
+    for half in (rig.feed.points, rig.feed.events):
+        half.state.looked_at = START - 90_000.0
+    assert rig.shown() == ["rollups are 1 d 1 h behind: 2000 changes of the database left to read"]
 
 
-async def test_the_status_shows_the_progress_of_a_long_run():
-    async with rigged() as rig:
-        rig.feed.points.changes_left, rig.feed.events.changes_left = 1_999, 1
-        first = (
-            "rollups of stored points are made for the first time: 2000 changes of the database left to read"
-        )
-        assert rig.shown() == [first]
-        for half in (rig.feed.points, rig.feed.events):
-            half.state.looked_at = START - 90_000.0
-        assert rig.shown() == ["rollups are 1 d 1 h behind: 2000 changes of the database left to read"]
-
-
-async def test_the_node_has_the_state_of_both_databases():
-    async with rigged() as rig:
-        rig.feed.points.state = RollupState(id="p", looked_at=5.0, sealed_until=86_400, retired_until=43_200)
-        rig.feed.events.state = RollupState(id="e", looked_at=4.0, sealed_until=0, retired_until=0)
-        assert rig.task.node.details()["rollups"] == {
-            "looked_at": 4.0,
-            "changes_left": 0,
-            "is_running": False,
-            "sealed_until": 0,
-            "retired_until": 43_200,
-            "fault": "",
-        }
+async def test_the_node_has_the_state_of_both_databases(rig):
+    rig.feed.points.state = RollupState(id="p", looked_at=5.0, sealed_until=86_400, retired_until=43_200)
+    rig.feed.events.state = RollupState(id="e", looked_at=4.0, sealed_until=0, retired_until=0)
+    assert rig.task.node.details()["rollups"] == {
+        "looked_at": 4.0,
+        "changes_left": 0,
+        "is_running": False,
+        "sealed_until": 0,
+        "retired_until": 43_200,
+        "fault": "",
+    }
 
 
 @pytest.mark.long

@@ -2,9 +2,9 @@
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
 
 import aiohttp
+import pytest
 from faulty_server import FaultyServer, status
 
 from growd.bus.parameter_rules import MAX_BYTES
@@ -43,12 +43,12 @@ class Rig:
         await self.clock.until(condition)
 
 
-@asynccontextmanager
-async def rigged(path):
+@pytest.fixture
+async def rig(tmp_path):
     clock = ManualClock()
     async with (
         serving() as daemon,
-        opened_at(path, clock) as outbox,
+        opened_at(tmp_path / "growd.sqlite3", clock) as outbox,
         aiohttp.ClientSession() as session,
         FaultyServer() as server,
     ):
@@ -60,109 +60,103 @@ async def rigged(path):
         yield Rig(daemon, outbox, shipper, server, clock)
 
 
-async def test_rejected_points_are_listed_and_retried(tmp_path):
-    async with rigged(tmp_path / "growd.sqlite3") as rig:
-        rig.server.refuse = {7: {"error": "forbidden", "reason": "no such variable"}}
-        points = [MAKER.make("environment_1", "air_humidity", value, 1e9 + value) for value in range(10)]
-        await add_durably(rig.outbox, points)
-        async with in_tasks(rig.shipper):
-            await rig.until(lambda: rig.outbox.undelivered == 0)
-            assert (await rig.told())["rejected"] == 1
-            assert "1 point refused by the database: see" in (await rig.asked("status"))[1]
-            _, printed = await rig.asked("service", "call", "store/rejected", "--json")
-            answer = json.loads(printed)
-            assert answer["message"] == "1 rejected point"
-            (one,) = answer["results"]
-            assert (one["point"], one["reason"]) == (points[7].document(), "forbidden: no such variable")
-            rig.server.refuse = {}
-            exit_status, printed = await rig.asked("service", "call", "store/retry_rejected")
-            assert (exit_status, "message: 1 point sent again" in printed) == (0, True)
-            await rig.until(lambda: rig.outbox.undelivered == 0)
-            assert (await rig.told())["rejected"] == 0
-            assert rig.server.stored.keys() == {point.id for point in points}
+async def test_rejected_points_are_listed_and_retried(rig):
+    rig.server.refuse = {7: {"error": "forbidden", "reason": "no such variable"}}
+    points = [MAKER.make("environment_1", "air_humidity", value, 1e9 + value) for value in range(10)]
+    await add_durably(rig.outbox, points)
+    async with in_tasks(rig.shipper):
+        await rig.until(lambda: rig.outbox.undelivered == 0)
+        assert (await rig.told())["rejected"] == 1
+        assert "1 point refused by the database: see" in (await rig.asked("status"))[1]
+        _, printed = await rig.asked("service", "call", "store/rejected", "--json")
+        answer = json.loads(printed)
+        assert answer["message"] == "1 rejected point"
+        (one,) = answer["results"]
+        assert (one["point"], one["reason"]) == (points[7].document(), "forbidden: no such variable")
+        rig.server.refuse = {}
+        exit_status, printed = await rig.asked("service", "call", "store/retry_rejected")
+        assert (exit_status, "message: 1 point sent again" in printed) == (0, True)
+        await rig.until(lambda: rig.outbox.undelivered == 0)
+        assert (await rig.told())["rejected"] == 0
+        assert rig.server.stored.keys() == {point.id for point in points}
 
 
-async def test_status_shows_waiting_points_and_the_reason(tmp_path):
-    async with rigged(tmp_path / "growd.sqlite3") as rig:
+async def test_status_shows_waiting_points_and_the_reason(rig):
+    told = await rig.told()
+    assert (told["waiting"], told["shipping"], told["saving"], told["oldest_at"]) == (0, "", "", None)
+    assert told["notices"] == ["growd.sqlite3 was damaged"]
+    rig.server.script.extend([status(503)] * 1000)
+    await add_durably(rig.outbox, [MAKER.make("environment_1", "air_humidity", 1, 1e9)])
+    async with in_tasks(rig.shipper):
+        await rig.until(lambda: rig.shipper.fault.failures)
         told = await rig.told()
-        assert (told["waiting"], told["shipping"], told["saving"], told["oldest_at"]) == (0, "", "", None)
-        assert told["notices"] == ["growd.sqlite3 was damaged"]
-        rig.server.script.extend([status(503)] * 1000)
-        await add_durably(rig.outbox, [MAKER.make("environment_1", "air_humidity", 1, 1e9)])
-        async with in_tasks(rig.shipper):
-            await rig.until(lambda: rig.shipper.fault.failures)
-            told = await rig.told()
-            assert (told["waiting"], told["oldest_at"]) == (1, 1e9)
-            assert "503" in told["shipping"]
-            assert told["since"] == rig.clock.time()
-            exit_status, printed = await rig.asked("status")
-            assert exit_status == 0  # it waits on the disk: nothing is lost
-            assert "store: 1 point waits for the next write to the database" in printed
-            assert "the database has not taken points for " in printed
+        assert (told["waiting"], told["oldest_at"]) == (1, 1e9)
+        assert "503" in told["shipping"]
+        assert told["since"] == rig.clock.time()
+        exit_status, printed = await rig.asked("status")
+        assert exit_status == 0  # it waits on the disk: nothing is lost
+        assert "store: 1 point waits for the next write to the database" in printed
+        assert "the database has not taken points for " in printed
 
 
-async def test_status_warns_when_parameters_take_half_of_their_room(tmp_path):
-    async with rigged(tmp_path / "growd.sqlite3") as rig:
-        parameters = rig.daemon.bus.parameters
-        while parameters.size <= MAX_BYTES / 2:
-            assert json.loads((await rig.asked("status", "--json"))[1])["problems"] == []
-            await parameters.set(f"farm/{parameters.size}", "x" * 1_000_000)
-        (problem,) = json.loads((await rig.asked("status", "--json"))[1])["problems"]
-        assert not problem.get("is_failure", False)
-        assert "parameters take 2.0 MB of 4 MB" in problem["text"]
+async def test_status_warns_when_parameters_take_half_of_their_room(rig):
+    parameters = rig.daemon.bus.parameters
+    while parameters.size <= MAX_BYTES / 2:
+        assert json.loads((await rig.asked("status", "--json"))[1])["problems"] == []
+        await parameters.set(f"farm/{parameters.size}", "x" * 1_000_000)
+    (problem,) = json.loads((await rig.asked("status", "--json"))[1])["problems"]
+    assert not problem.get("is_failure", False)
+    assert "parameters take 2.0 MB of 4 MB" in problem["text"]
 
 
-async def test_requests_for_the_status_look_at_a_disk_that_hangs_one_at_a_time(tmp_path, monkeypatch):
-    async with rigged(tmp_path / "growd.sqlite3") as rig:
-        looks = []
+async def test_requests_for_the_status_look_at_a_disk_that_hangs_one_at_a_time(rig, monkeypatch):
+    looks = []
 
-        async def hang():
-            looks.append(1)
-            await asyncio.Event().wait()
+    async def hang():
+        looks.append(1)
+        await asyncio.Event().wait()
 
-        monkeypatch.setattr(rig.outbox, "oldest_at", hang)
-        node = rig.daemon.bus.find_node("store")
-        first = asyncio.create_task(node.prepare(), name="first")
-        await rig.until(lambda: looks)
-        for _ in range(5):
-            await node.prepare()
-        assert len(looks) == 1
-        first.cancel()
-        await asyncio.wait([first])
-        monkeypatch.undo()
-        await add_durably(rig.outbox, [MAKER.make("environment_1", "air_humidity", 1, 1e9)])
+    monkeypatch.setattr(rig.outbox, "oldest_at", hang)
+    node = rig.daemon.bus.find_node("store")
+    first = asyncio.create_task(node.prepare(), name="first")
+    await rig.until(lambda: looks)
+    for _ in range(5):
         await node.prepare()
-        assert node.details()["store"]["oldest_at"] == 1e9
+    assert len(looks) == 1
+    first.cancel()
+    await asyncio.wait([first])
+    monkeypatch.undo()
+    await add_durably(rig.outbox, [MAKER.make("environment_1", "air_humidity", 1, 1e9)])
+    await node.prepare()
+    assert node.details()["store"]["oldest_at"] == 1e9
 
 
-async def test_a_failing_disk_is_a_failure_in_status(tmp_path, monkeypatch):
-    async with rigged(tmp_path / "growd.sqlite3") as rig:
+async def test_a_failing_disk_is_a_failure_in_status(rig, monkeypatch):
 
-        def full(*_):
-            raise OSError(28, "No space left on device")
+    def full(*_):
+        raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(rig.outbox._log, "append", full)
-        rig.outbox.add(MAKER.make("environment_1", "air_humidity", 1, 1e9))
-        try:
-            await rig.outbox.flush()
-        except OSError:
-            told = await rig.told()
-            assert (told["unsaved"], told["saving"]) == (1, "points.log: No space left on device")
-            exit_status, printed = await rig.asked("status")
-            assert exit_status == 1
-            assert "points can't be saved, 1 point in memory only: points.log: No space left" in printed
-        else:
-            raise AssertionError
+    monkeypatch.setattr(rig.outbox._log, "append", full)
+    rig.outbox.add(MAKER.make("environment_1", "air_humidity", 1, 1e9))
+    try:
+        await rig.outbox.flush()
+    except OSError:
+        told = await rig.told()
+        assert (told["unsaved"], told["saving"]) == (1, "points.log: No space left on device")
+        exit_status, printed = await rig.asked("status")
+        assert exit_status == 1
+        assert "points can't be saved, 1 point in memory only: points.log: No space left" in printed
+    else:
+        raise AssertionError
 
 
-async def test_the_services_report_an_unreadable_file(tmp_path):
-    async with rigged(tmp_path / "growd.sqlite3") as rig:
+async def test_the_services_report_an_unreadable_file(rig):
 
-        def drop(file):
-            file.execute("DROP TABLE rejected")
+    def drop(file):
+        file.execute("DROP TABLE rejected")
 
-        await rig.outbox._local.write(drop)
-        for service in ("store/rejected", "store/retry_rejected"):
-            exit_status, printed = await rig.asked("service", "call", service)
-            assert exit_status == 1
-            assert "no such table: rejected" in printed
+    await rig.outbox._local.write(drop)
+    for service in ("store/rejected", "store/retry_rejected"):
+        exit_status, printed = await rig.asked("service", "call", service)
+        assert exit_status == 1
+        assert "no such table: rejected" in printed

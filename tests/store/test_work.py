@@ -39,8 +39,12 @@ class Steps:
         return [at - now for at in self.at[known:]]
 
 
-async def test_it_begins_at_once_and_then_waits_to_be_woken():
-    steps = Steps(ManualClock())
+@pytest.fixture
+def steps():
+    return Steps(ManualClock())
+
+
+async def test_it_begins_at_once_and_then_waits_to_be_woken(steps):
     async with running(steps.clock, steps.work):
         assert len(steps.at) == 1
         assert await steps.after(86_400) == []
@@ -48,8 +52,7 @@ async def test_it_begins_at_once_and_then_waits_to_be_woken():
         assert await steps.after(10) == [0.0]
 
 
-async def test_it_comes_again_when_it_is_due_or_woken_before():
-    steps = Steps(ManualClock())
+async def test_it_comes_again_when_it_is_due_or_woken_before(steps):
     steps.again_s = 60.0
     async with running(steps.clock, steps.work):
         assert await steps.after(130) == [60.0, 120.0]
@@ -57,15 +60,13 @@ async def test_it_comes_again_when_it_is_due_or_woken_before():
         assert await steps.after(65) == [0.0, 60.0]
 
 
-async def test_a_call_during_a_step_is_not_lost():
-    steps = Steps(ManualClock())
+async def test_a_call_during_a_step_is_not_lost(steps):
     steps.is_woken_meanwhile = True
     async with running(steps.clock, steps.work):
         assert len(steps.at) == 2
 
 
-async def test_a_failure_is_tried_again_after_pauses_that_grow_and_end_with_the_first_success():
-    steps = Steps(ManualClock())
+async def test_a_failure_is_tried_again_after_pauses_that_grow_and_end_with_the_first_success(steps):
     steps.error = CouchUnavailableError("away")
     async with running(steps.clock, steps.work):
         first_s = RETRIES.first_s
@@ -78,8 +79,7 @@ async def test_a_failure_is_tried_again_after_pauses_that_grow_and_end_with_the_
 
 
 @pytest.mark.parametrize(("status", "left"), [(None, ""), (503, "no answer")])
-async def test_when_the_database_answers_again_only_the_lack_of_an_answer_is_forgotten(status, left):
-    steps = Steps(ManualClock())
+async def test_when_the_database_answers_again_only_the_lack_of_an_answer_is_forgotten(steps, status, left):
     steps.error = CouchUnavailableError("no answer", status)
     async with running(steps.clock, steps.work):
         steps.work.retry_now()
@@ -87,8 +87,7 @@ async def test_when_the_database_answers_again_only_the_lack_of_an_answer_is_for
         assert await steps.after(1) == [0.0]
 
 
-async def test_it_begins_again_after_an_error_of_another_kind():
-    steps = Steps(ManualClock())
+async def test_it_begins_again_after_an_error_of_another_kind(steps):
     steps.error = KeyError("a bug")
     for lives in (1, 2):
         with pytest.raises(KeyError):

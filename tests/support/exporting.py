@@ -24,20 +24,8 @@ from support.daemon import NAMES, MemoryStore
 
 POINTS = "points"  # the name of the database if the test plays it
 LIST = "_design/svc/_list/csv"
-TEXTS = [
-    "",
-    "plain",
-    "=1+1",
-    '"',
-    "a,b",
-    "a\r\nb",
-    "\tx",
-    "grüße \N{SEEDLING}",
-    "-3",
-    "0",
-    "\N{DELETE}",
-    "\\",
-]
+TEXTS = ["", "plain", "=1+1", "+1", "@SUM(A1)", '"', "a,b", "a\r\nb", "\tx", "-3", "0", "\N{DELETE}", "\\"]
+TEXTS += ["grüße \N{SEEDLING}", '=HYPERLINK("x","y")', " a b "]
 NUMBERS = [0, 1, -1, 12.5, 1e21, 1.5e-7, 0.1, 123456789012345680000, 5e-324, 2**53 + 2, -0.0, 1e300]
 TIMES = [0, 1, 1.5, 2, 1000.0004, 1732233600.123, 1732233600.1235, -1, -62167219200, 253402300800, 1e13]
 

@@ -145,7 +145,7 @@ async def delivered(journal, left=0):
     """Return once only so many entries wait."""
     async with asyncio.timeout(PATIENCE_S):
         while len(journal.delivery.waiting) > left:  # noqa: ASYNC110  the folder has no event
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.005)
 
 
 async def content(journal, entry, name):

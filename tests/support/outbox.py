@@ -29,3 +29,8 @@ async def add_durably(outbox, points):
     for point in points:
         outbox.add(point)
     await outbox.flush()
+
+
+async def set_query_only(local, state):
+    """Let every write of growd.sqlite3 fail with a real error of SQLite (ON), or none (OFF)."""
+    await local.read(lambda file: file.execute(f"PRAGMA query_only = {state}"))

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 
 import pytest
 
@@ -66,23 +66,13 @@ class Copied:
         )
         return await retire_all(found, NOW)
 
-    async def far_documents(self):
-        return await documents(self.bench, self.far)
-
 
 @pytest.fixture
 async def copied(database_server):
-    async with rollup_bench(database_server) as bench, _copied(bench, database_server) as it:
+    async with rollup_bench(database_server) as bench:
         bench.now = NOW
+        it = Copied(bench, database_server)
         yield it
-
-
-@asynccontextmanager
-async def _copied(bench, server):
-    it = Copied(bench, server)
-    try:
-        yield it
-    finally:
         with suppress(CouchError):
             await it.stop()
         with suppress(CouchError):
@@ -103,7 +93,7 @@ async def test_points_stay_until_the_far_end_has_them_and_deletions_do_not_reach
     # a later point shows that the replication has passed the deletions
     [later] = await bench.store(measured("air_temperature", 1.0, NOW))
     await copied.confirmed([later["_id"]])
-    assert sorted(one["_id"] for one in await copied.far_documents()) == sorted([*ids, later["_id"]])
+    assert sorted(one["_id"] for one in await documents(bench, copied.far)) == sorted([*ids, later["_id"]])
     assert await tombstones(bench, copied.far) == 0
 
 

@@ -171,66 +171,67 @@ async def started(it):
     it.days.days = before
 
 
-@pytest.mark.parametrize(
-    ("hour", "is_quiet"), [(2.0, True), (0.9, False), (4.9, True), (5.0, False), (12.0, False)]
-)
-async def test_points_are_deleted_in_the_quiet_hours(tmp_path, hour, is_quiet):
+@pytest.fixture
+async def due(tmp_path):
+    """Five days that are due, in the quiet hours."""
     async with keeping(tmp_path, range(95, 100)) as it:
         await started(it)
-        it.clock.step((hour - 2.0) * 3_600)
-        await it.keeper.look()
-        assert len(it.days.days) == (0 if is_quiet else 5)
-        assert it.problems() == []
+        yield it
 
 
-async def test_nothing_is_deleted_while_the_clock_is_not_synchronised(tmp_path, said):
-    async with keeping(tmp_path, range(95, 100)) as it:
+@pytest.fixture
+async def by_day(tmp_path):
+    """80 days, none of them due, at noon."""
+    async with keeping(tmp_path, range(80)) as it:
         await started(it)
-        it.clock.synchronised = False
-        await it.keeper.look()
-        assert len(it.days.days) == 5
-        said(it.problems())
-        it.clock.synchronised = True
-        await it.keeper.look()
-        assert it.days.days == []
-        assert it.problems() == []
+        it.clock.step(10 * 3_600)
+        yield it
 
 
-async def test_unconfirmed_points_stay_and_the_status_says_why(tmp_path):
-    async with keeping(tmp_path, range(95, 100)) as it:
-        await started(it)
-        it.days.fault = UnconfirmedError("the replication of points has no checkpoint yet")
-        it.size(used=5 * GB)
-        await it.keeper.look()
-        assert len(it.days.days) == 5
-        assert it.keeper.status().waits_for == "the replication of points has no checkpoint yet"
-        assert "old points are not deleted: the replication of points has no checkpoint yet" in it.problems()
-        assert it.stored[-1] >= Shortage.STORING_LESS
+async def test_points_are_deleted_in_the_quiet_hours(due):
+    now = 2.0
+    for hour, left in ((5.0, 5), (12.0, 5), (24.9, 5), (28.9, 0)):
+        due.clock.step((hour - now) * 3_600)
+        now = hour
+        await due.keeper.look()
+        assert len(due.days.days) == left, hour
+        assert due.problems() == []
 
 
-async def test_an_error_of_the_database_is_shown_and_the_next_look_goes_on(tmp_path, said):
-    async with keeping(tmp_path, range(95, 100)) as it:
-        await started(it)
-        it.days.fault = CouchUnavailableError("no answer")
-        await it.keeper.look()
-        said(it.problems())
-        it.days.fault = None
-        await it.keeper.look()
-        assert it.problems() == []
-        assert it.days.days == []
-        assert it.days.finished == 2  # again after the error, which may have left tombstones
+async def test_nothing_is_deleted_while_the_clock_is_not_synchronised(due, said):
+    due.clock.synchronised = False
+    await due.keeper.look()
+    assert len(due.days.days) == 5
+    said(due.problems())
+    due.clock.synchronised = True
+    await due.keeper.look()
+    assert (due.days.days, due.problems()) == ([], [])
 
 
-async def test_the_first_day_that_is_deleted_ends_a_fault(tmp_path):
-    async with keeping(tmp_path, range(95, 100)) as it:
-        await started(it)
-        it.days.fault = CouchUnavailableError("no answer")
-        await it.keeper.look()
-        it.days.fault = None
-        shown = []
-        it.days.before = lambda: shown.append(it.problems())
-        await it.keeper.look()
-        assert shown == [["retention does not work: no answer"], *[[]] * 4]
+async def test_unconfirmed_points_stay_and_the_status_says_why(due):
+    other = Days(range(90, 95), NIGHT)
+    due.keeper._retirements = [due.days, other]
+    due.days.fault = UnconfirmedError("the replication of points has no checkpoint yet")
+    await due.keeper.look()
+    assert (len(due.days.days), other.days) == (5, [])  # the other database does not wait
+    assert due.keeper.status().waits_for == "the replication of points has no checkpoint yet"
+    due.size(used=5 * GB)
+    await due.keeper.look()
+    assert len(due.days.days) == 5
+    assert "old points are not deleted: the replication of points has no checkpoint yet" in due.problems()
+    assert due.stored[-1] >= Shortage.STORING_LESS
+
+
+async def test_an_error_of_the_database_is_shown_until_the_first_day_that_is_deleted(due):
+    due.days.fault = CouchUnavailableError("no answer")
+    await due.keeper.look()
+    due.days.fault = None
+    shown = []
+    due.days.before = lambda: shown.append(due.problems())
+    await due.keeper.look()
+    assert shown == [["retention does not work: no answer"], *[[]] * 4]
+    assert (due.days.days, due.problems()) == ([], [])
+    assert due.days.finished == 2  # again after the error, which may have left tombstones
 
 
 async def test_it_names_what_it_waits_for(tmp_path):
@@ -246,89 +247,56 @@ async def test_it_names_what_it_waits_for(tmp_path):
         await asyncio.wait([task])
 
 
-async def test_short_room_is_made_by_compaction_first(tmp_path):
-    async with keeping(tmp_path, range(80)) as it:
-        await started(it)
-        it.size(used=10 * GB, unused=6 * GB)
-        it.clock.step(10 * 3_600)  # not in the quiet hours
-        await it.keeper.look()
-        assert it.compaction.number == 1
-        assert len(it.days.days) == 80
-        assert it.stored == [Shortage.COMPACTING, Shortage.NONE]
-        assert [kind for kind, _ in it.events] == ["fault", "recovery"]
-        assert it.events[0][1].startswith(
-            "growd: room for the database is short: the databases are compacted;"
-        )
-        assert it.problems() == []
+async def test_short_room_is_made_by_compaction_first(by_day):
+    by_day.size(used=10 * GB, unused=6 * GB)
+    await by_day.keeper.look()
+    assert by_day.compaction.number == 1
+    assert len(by_day.days.days) == 80
+    assert by_day.stored == [Shortage.COMPACTING, Shortage.NONE]
+    assert [kind for kind, _ in by_day.events] == ["fault", "recovery"]
+    assert "room for the database is short: the databases are compacted;" in by_day.events[0][1]
+    assert by_day.problems() == []
 
 
-async def test_then_points_are_deleted_early_down_to_least_days_and_then_less_is_stored(tmp_path):
-    async with keeping(tmp_path, range(80)) as it:
-        await started(it)
-        it.clock.step(10 * 3_600)
-        it.size(used=5 * GB)
-        it.compaction.frees = False
-        await it.keeper.look()
-        assert max(it.ages) == 0  # the week that went by has no points
-        assert it.stored == [Shortage.RETIRING_EARLY, Shortage.STORING_LESS]
-        [problem] = it.problems()
-        assert problem.startswith(
-            "room for the database is short: measured values and commands are stored at most once a minute; "
-            "the database takes 5000 MB, 10000 MB with its compaction; the limit is 11200 MB"
-        )
-        assert it.keeper.status().shortage == "storing_less"
-        it.size(used=6 * GB)
-        await it.keeper.look()
-        assert it.stored[-1] == Shortage.STORING_NOTHING
-        it.size(used=4 * GB)
-        await it.keeper.look()
-        assert it.stored[-1] == Shortage.NONE
-        assert it.problems() == []
+async def test_then_points_are_deleted_early_down_to_least_days_and_then_less_is_stored(by_day, said):
+    by_day.size(used=5 * GB)
+    by_day.compaction.frees = False
+    await by_day.keeper.look()
+    assert max(by_day.ages) == 0  # the week that went by has no points
+    assert by_day.stored == [Shortage.RETIRING_EARLY, Shortage.STORING_LESS]
+    said(by_day.problems())
+    assert by_day.keeper.status().shortage == "storing_less"
+    for used, shortage in ((6 * GB, Shortage.STORING_NOTHING), (4 * GB, Shortage.NONE)):
+        by_day.size(used=used)
+        await by_day.keeper.look()
+        assert by_day.stored[-1] == shortage
+    assert by_day.problems() == []
 
 
-async def test_early_deletion_ends_when_there_is_room(tmp_path):
-    async with keeping(tmp_path, range(80), budget_mb=2_000.0) as it:
-        await started(it)
-        it.clock.step(10 * 3_600)
-        it.size(used=940_000_000)  # twice that is 94 % of the budget
-        await it.keeper.look()
-        assert len(it.days.days) == 76
-        assert it.compaction.number == 1
-        assert it.stored[0] == Shortage.RETIRING_EARLY
-        assert it.stored[-1] == Shortage.NONE
+async def test_early_deletion_ends_when_there_is_room(by_day):
+    await by_day.keeper.reconfigure(Config(retention=Retention(budget_mb=2_000.0)))
+    by_day.size(used=940_000_000)  # twice that is 94 % of the budget
+    await by_day.keeper.look()
+    assert len(by_day.days.days) == 76
+    assert by_day.compaction.number == 1
+    assert by_day.stored[0] == Shortage.RETIRING_EARLY
+    assert by_day.stored[-1] == Shortage.NONE
 
 
-async def test_points_are_stored_and_deleted_again_before_the_shortage_is_over(tmp_path):
-    async with keeping(tmp_path, range(80)) as it:
-        await started(it)
-        it.clock.step(10 * 3_600)
-        it.compaction.frees = False
-        it.days.fault = UnconfirmedError("not confirmed")
-        it.size(used=6 * GB)
-        await it.keeper.look()
-        assert it.stored[-1] == Shortage.STORING_NOTHING
-        it.size(used=5 * GB)
-        await it.keeper.look()
-        assert it.stored[-1] == Shortage.STORING_LESS
-        it.days.fault = None
-        it.size(used=4_600_000_000)  # twice that is 82 % of the limit
-        await it.keeper.look()
-        assert max(it.ages) == 0
-        it.size(used=4 * GB)
-        await it.keeper.look()
-        assert it.stored[-1] == Shortage.NONE
-
-
-async def test_a_database_that_waits_does_not_stop_the_other_one(tmp_path):
-    async with keeping(tmp_path, range(95, 100)) as it:
-        await started(it)
-        other = Days(range(90, 95), NIGHT)
-        it.keeper._retirements = [it.days, other]
-        it.days.fault = UnconfirmedError("the replication of points has no checkpoint yet")
-        await it.keeper.look()
-        assert len(it.days.days) == 5
-        assert other.days == []
-        assert it.keeper.status().waits_for == "the replication of points has no checkpoint yet"
+async def test_points_are_stored_and_deleted_again_before_the_shortage_is_over(by_day):
+    by_day.compaction.frees = False
+    by_day.days.fault = UnconfirmedError("not confirmed")
+    for used, shortage in ((6 * GB, Shortage.STORING_NOTHING), (5 * GB, Shortage.STORING_LESS)):
+        by_day.size(used=used)
+        await by_day.keeper.look()
+        assert by_day.stored[-1] == shortage
+    by_day.days.fault = None
+    by_day.size(used=4_600_000_000)  # twice that is 82 % of the limit
+    await by_day.keeper.look()
+    assert max(by_day.ages) == 0
+    by_day.size(used=4 * GB)
+    await by_day.keeper.look()
+    assert by_day.stored[-1] == Shortage.NONE
 
 
 async def test_the_status_says_until_when_points_stay_while_room_is_short(tmp_path):
@@ -344,9 +312,8 @@ async def test_the_status_says_until_when_points_stay_while_room_is_short(tmp_pa
         assert it.problems()[1:] == [f"old points are not deleted: {begin}"]
 
 
-async def test_other_options_are_taken_at_once(tmp_path):
-    async with keeping(tmp_path, range(80)) as it:
-        await started(it)
-        await it.keeper.reconfigure(Config(retention=Retention(keep_days=30.0)))
-        await it.keeper.look()
-        assert max(it.ages) == 23  # seven days later
+async def test_other_options_are_taken_at_once(by_day):
+    by_day.clock.step(14 * 3_600)  # the next night
+    await by_day.keeper.reconfigure(Config(retention=Retention(keep_days=30.0)))
+    await by_day.keeper.look()
+    assert max(by_day.ages) == 22  # eight days later

@@ -74,9 +74,9 @@ def rounds(daily, nightly):
     )
 
 
-@rounds(20, 1)
+@rounds(30, 1)
 async def test_a_kill_after_a_request(bench, database_server, number):
-    """After each, or after each twentieth."""
+    """After each, or after each thirtieth."""
     lives = Lives(bench, is_embedded=database_server.is_embedded)
     at = number
     while await lives.day_with_kill(at, is_sent=True) >= at:
@@ -85,7 +85,7 @@ async def test_a_kill_after_a_request(bench, database_server, number):
     assert at > 50
 
 
-@rounds(4, 60)
+@rounds(2, 60)
 async def test_kills_at_random_requests_with_late_points(bench, database_server, number):
     lives = Lives(bench, is_embedded=database_server.is_embedded)
     chance = random.Random(17)
@@ -94,7 +94,7 @@ async def test_kills_at_random_requests_with_late_points(bench, database_server,
         await lives.day_with_kill(chance.randint(1, most), is_sent=chance.random() < 0.5, late=True)
 
 
-@rounds(2, 20)
+@rounds(1, 20)
 async def test_a_request_without_an_answer_in_the_middle(bench, database_server, number):
     lives = Lives(bench, is_embedded=database_server.is_embedded)
     chance = random.Random(18)
@@ -104,7 +104,7 @@ async def test_a_request_without_an_answer_in_the_middle(bench, database_server,
         await lives.day_with_kill(at, is_sent=is_sent, late=True, restarts=False)
 
 
-@rounds(2, 8)
+@rounds(1, 8)
 async def test_a_power_cut_of_the_embedded_database_loses_index_writes_only(tmp_path, number):
     """The database is synced before each answer; an index is not, and may be as it was at the start."""
     chance = random.Random(19)

@@ -10,109 +10,76 @@ from growd.store.retention.compaction import Compaction
 from growd.store.retention.retirement import DAY_S
 from growd.store.retention.sizes import DatabaseFile, DiskUse, disk_use
 from support.couch_client import FILES
-from support.database import embedded_server
+from support.database import DatabaseServer, embedded_server
 from support.retention import documents, retire_all, retirements
 from support.rollups import START, measured, rollup_bench
 
 pytestmark = pytest.mark.long
 
-MANY = 2_000
-
-
-@pytest.fixture
-async def bench(database_server):
-    async with rollup_bench(database_server) as bench:
-        bench.now = START + 3 * DAY_S
-        await store_many(bench)
-        yield bench
+MANY = 600
 
 
 async def store_many(bench):
-    for first in range(0, MANY, 500):
+    for first in range(0, MANY, 300):
         await bench.store(
-            *(measured("air_temperature", n / 7, START + n * 40) for n in range(first, first + 500))
+            *(measured("air_temperature", n / 7, START + n * 40) for n in range(first, first + 300))
         )
     await bench.couch.view(bench.names.points, "svc", "by_variable", reduce=False, limit=1)
 
 
-def as_configured(bench, server, data):
-    prefix = bench.names.points.removesuffix("environmental_data_point")
-    return Database(
-        files=FILES, data=data, design_name="svc", url=server.url, credentials=server.auth, prefix=prefix
-    )
-
-
-async def test_a_compaction_of_couchdb_gives_space_back(bench, database_server, tmp_path):
+async def test_a_compaction_of_couchdb_gives_space_back(database_server, tmp_path):
     if database_server.is_embedded:
         pytest.skip("the embedded database has its own test")
-    async with as_configured(bench, database_server, tmp_path) as database:
-        await retire_all(retirements(bench, is_embedded=False, batch=1_000), bench.now)
-        before = await disk_use(database, tmp_path)
-        assert before.disk is not None
-        assert before.used == sum(file.size for file in before.files) > 0
-        assert before.room == max(file.active for file in before.files)
-        names = {(file.database, file.design) for file in before.files}
-        assert {(bench.names.points, ""), (bench.names.points, "svc"), (bench.names.rollups, "")} <= names
-        compaction = Compaction(database)
-        assert not compaction.is_due(None)
-        async with asyncio.timeout(60):
-            for file in before.files:
-                assert compaction.is_due(file)
-                await compaction.run(file)
-        after = await disk_use(database, tmp_path)
-        assert after.used < before.used / 2
-        assert await documents(bench, bench.names.points) == []
+    async with rollup_bench(database_server) as bench:
+        bench.now = START + 3 * DAY_S
+        await store_many(bench)
+        prefix = bench.names.points.removesuffix("environmental_data_point")
+        where = {"url": database_server.url, "credentials": database_server.auth, "prefix": prefix}
+        async with Database(files=FILES, data=tmp_path, design_name="svc", **where) as database:
+            await retire_all(retirements(bench, is_embedded=False, batch=1_000), bench.now)
+            before = await disk_use(database, tmp_path)
+            assert before.disk is not None
+            assert before.used == sum(file.size for file in before.files) > 0
+            assert before.room == max(file.active for file in before.files)
+            names = {(file.database, file.design) for file in before.files}
+            expected = {(bench.names.points, ""), (bench.names.points, "svc"), (bench.names.rollups, "")}
+            assert expected <= names
+            compaction = Compaction(database)
+            assert not compaction.is_due(None)
+            async with asyncio.timeout(60):
+                for file in before.files:
+                    assert compaction.is_due(file)
+                    await compaction.run(file)
+            after = await disk_use(database, tmp_path)
+            assert after.used < before.used / 2
+            assert await documents(bench, bench.names.points) == []
 
 
 async def test_a_compaction_of_the_embedded_database_gives_space_back(tmp_path):
     with embedded_server(tmp_path) as server:
-        owner = f"http://{server.owner[0]}:{server.owner[1]}@{server.url.removeprefix('http://')}"
-        named = _Server(owner)
-        async with rollup_bench(named) as bench:
+        async with rollup_bench(DatabaseServer(server.url, server.owner, is_embedded=True)) as bench:
             bench.now = START + 3 * DAY_S
             await store_many(bench)
             await retire_all(retirements(bench, is_embedded=True, batch=500), bench.now)
-            before = _size(server.data)
-            async with _Embedded(bench, server.data) as database:
-                compaction = Compaction(database)
-                assert compaction.is_due(None)
-                async with asyncio.timeout(60):
-                    await compaction.run(None)
-                assert not compaction.is_due(None)
-                compaction.retired(1)
-                assert compaction.is_due(None)
-            assert _size(server.data) < 0.6 * before
-            assert await documents(bench, bench.names.points) == []
+            before = size_of(server.data)
+            names, folder = bench.names, server.data
+            database = SimpleNamespace(is_embedded=True, couch=bench.couch, names=names, folder=folder)
+            compaction = Compaction(database, poll_s=0.05)
+            assert compaction.is_due(None)
+            async with asyncio.timeout(60):
+                await compaction.run(None)
+            assert not compaction.is_due(None)
+            compaction.retired(1)
+            assert compaction.is_due(None)
+            assert size_of(folder) < 0.6 * before
+            assert await documents(bench, names.points) == []
             # a document that is written again after its revisions went
             await bench.store(measured("air_temperature", 1.0, START))
-            [left] = await documents(bench, bench.names.points)
+            [left] = await documents(bench, names.points)
             assert left["value"] == 1
 
 
-class _Server:
-    auth = None
-    is_embedded = True
-
-    def __init__(self, url):
-        self.url = url
-
-
-class _Embedded:
-    """What `Compaction` needs of an embedded `Database`."""
-
-    is_embedded = True
-
-    def __init__(self, bench, data):
-        self.couch, self.names, self.folder = bench.couch, bench.names, data
-
-    async def __aenter__(self):
-        return self
-
-    async def __aexit__(self, *_):
-        """Nothing is open."""
-
-
-def _size(folder):
+def size_of(folder):
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
