@@ -2,7 +2,6 @@
 
 import pytest
 
-from growd.variables import VARIABLES
 from growd_analysis.figures.figures import Gap, Rating
 from support.run_points import (
     CO2,
@@ -37,11 +36,9 @@ class TestTimeWeights:
         figures = figures_of(value(0, WARMTH, 10), value(2_000, WARMTH, 40), end=2_110)
         assert whole(figures) == (660 + 110, 10, pytest.approx((10 * 660 + 40 * 110) / 770), 40)
 
-    def test_the_value_from_before_the_start_holds(self):
+    def test_the_value_from_before_the_start_holds_unless_it_is_old(self):
         figures = figures_of(value(-60, WARMTH, 10), value(100, WARMTH, 20), end=200)
         assert whole(figures) == (200, 10, 15, 20)
-
-    def test_a_value_from_long_before_the_start_does_not_count(self):
         figures = figures_of(value(-700, WARMTH, 10), value(100, WARMTH, 20), end=200)
         assert whole(figures) == (100, 20, 20, 20)
 
@@ -54,16 +51,11 @@ class TestTimeWeights:
             end=200,
         )
         assert whole(figures) == (100, 10, 20, 30)
-
-    def test_a_quality_from_before_the_start_counts(self):
         assert figures_of(value(-20, WARMTH, 10), quality(-10, WARMTH, "stale"), end=100).variables == []
 
-    def test_null_and_texts_are_no_values(self):
-        figures = figures_of(value(0, WARMTH, 10), value(50, WARMTH, "hot"), value(60, WARMTH, None), end=100)
-        assert whole(figures) == (100, 10, 10, 10)
-
-    def test_points_after_the_end_do_not_count(self):
-        assert whole(figures_of(value(0, WARMTH, 10), value(150, WARMTH, 99), end=100)) == (100, 10, 10, 10)
+    def test_null_texts_and_points_after_the_end_are_no_values(self):
+        others = [value(50, WARMTH, "hot"), value(60, WARMTH, None), value(150, WARMTH, 99)]
+        assert whole(figures_of(value(0, WARMTH, 10), *others, end=100)) == (100, 10, 10, 10)
 
     def test_without_points_there_are_no_figures(self):
         figures = figures_of(end=100)
@@ -72,16 +64,18 @@ class TestTimeWeights:
 
 
 class TestGaps:
-    def test_nothing_is_known_from_a_stop_to_the_next_restart(self):
+    def test_nothing_is_known_from_a_stop_to_the_next_restart_or_the_end(self):
         figures = figures_of(
             value(0, WARMTH, 10),
             event(100, "stop", "growd stopped"),
             event(400, "restart", "growd started after a clean end"),
             value(410, WARMTH, 20),
-            end=500,
+            event(500, "stop", "growd stopped"),
+            end=600,
         )
         assert whole(figures) == (190, 10, pytest.approx((10 * 100 + 20 * 90) / 190), 20)
-        assert figures.gaps == [Gap(MIDNIGHT + 100, MIDNIGHT + 400, clean=True)]
+        gaps = ((100, 400), (500, 600))
+        assert figures.gaps == [Gap(MIDNIGHT + begin, MIDNIGHT + end, clean=True) for begin, end in gaps]
 
     def test_after_a_power_cut_nothing_is_known_from_the_last_point_on(self):
         figures = figures_of(
@@ -104,10 +98,6 @@ class TestGaps:
         )
         assert figures.days == [MIDNIGHT - 300, MIDNIGHT]
         assert figures.variable(WARMTH).days.data_s == [0, 300]
-
-    def test_a_stop_before_the_end_of_the_run(self):
-        figures = figures_of(value(0, WARMTH, 10), event(60, "stop", "growd stopped"), end=100)
-        assert figures.gaps == [Gap(MIDNIGHT + 60, MIDNIGHT + 100, clean=True)]
 
     def test_a_set_point_from_before_a_restart_is_not_known(self):
         figures = figures_of(
@@ -194,13 +184,10 @@ class TestDeviation:
         assert found.deviation is None
 
     def test_a_released_set_point_is_not_zero(self):
-        figures = figures_of(
-            set_point(0, CO2, 500), value(0, CO2, 490), set_point(60, CO2, None), end=200
-        ).variable(CO2)
-        assert (figures.deviation.compared_s, figures.deviation.mean_absolute) == (60, 10)
-        assert figures.whole.data_s == 200
-
-    def test_without_a_set_point_there_is_none(self):
+        points = (set_point(0, CO2, 500), value(0, CO2, 490), set_point(60, CO2, None))
+        found = figures_of(*points, end=200).variable(CO2)
+        assert (found.deviation.compared_s, found.deviation.mean_absolute) == (60, 10)
+        assert found.whole.data_s == 200
         assert figures_of(value(0, WARMTH, 20), end=100).variable(WARMTH).deviation is None
 
 
@@ -226,24 +213,16 @@ class TestLight:
     def test_the_integral_from_ppfd(self):
         lit = [value(at, "light_ppfd", 200) for at in range(0, 36_000, 600)]
         light = figures_of(*lit, value(36_000, "light_ppfd", 0), end=36_000).light
-        assert (light.variable, light.total, light.lux_per_ppfd, light.uncertainty) == (
-            "light_ppfd",
-            7.2,
-            None,
-            None,
-        )
+        assert (light.variable, light.total) == ("light_ppfd", 7.2)
+        assert (light.lux_per_ppfd, light.uncertainty) == (None, None)
 
     def test_the_integral_from_illuminance_names_its_factor(self):
         lit = [value(at, LIGHT, 6_700) for at in range(0, 43_200, 600)]
-        light = figures_of(*lit, end=43_200, midnight=MIDNIGHT - 21_600).light
+        by_hand = value(60, "light_ppfd", 110, is_manual=True)  # one reading is no integral
+        light = figures_of(*lit, by_hand, end=43_200, midnight=MIDNIGHT - 21_600).light
         assert light.total == pytest.approx(100 * 43_200 / 1e6)
         assert light.days == [pytest.approx(2.16), pytest.approx(2.16)]
         assert (light.variable, light.lux_per_ppfd, light.uncertainty) == (LIGHT, 67, 0.15)
-
-    def test_one_reading_of_ppfd_by_hand_is_no_integral(self):
-        lit = [value(at, LIGHT, 6_700) for at in range(0, 7_200, 600)]
-        figures = figures_of(*lit, value(60, "light_ppfd", 110, is_manual=True), end=7_200)
-        assert figures.light.variable == LIGHT
 
     def test_a_day_without_data_has_no_integral(self):
         light = figures_of(value(0, LIGHT, 6_700), value(600, LIGHT, 6_700), end=2 * DAY).light
@@ -304,12 +283,9 @@ class TestOutputs:
 
     def test_the_mean_level_of_a_lamp_channel(self):
         red = "light_intensity_red"
-        (lamp,) = figures_of(command(0, red, 0.25), command(60, red, 0.75), end=120).outputs
+        demand = command(0, CO2, 0.4)  # of a controller: no output
+        (lamp,) = figures_of(command(0, red, 0.25), demand, command(60, red, 0.75), end=120).outputs
         assert (lamp.mean_level, lamp.on_s, lamp.unit) == (0.5, 60, "fraction")
-
-    def test_demands_of_controllers_are_no_outputs(self):
-        assert not VARIABLES[CO2].is_output
-        assert figures_of(command(0, CO2, 0.4), end=60).outputs == []
 
 
 class TestDays:
@@ -375,15 +351,11 @@ class TestEvents:
 
 class TestByHand:
     def test_readings_are_listed_and_no_series(self):
-        figures = figures_of(value(10, "water_potential_hydrogen", 6.1, is_manual=True, by="ann"), end=100)
+        variable = "water_potential_hydrogen"
+        figures = figures_of(value(10, variable, 6.1, is_manual=True, by="ann"), end=100)
         assert figures.variables == []
-        (reading,) = figures.by_hand
-        assert (reading.variable, reading.value, reading.unit, reading.by) == (
-            "water_potential_hydrogen",
-            6.1,
-            "pH",
-            "ann",
-        )
+        (found,) = figures.by_hand
+        assert (found.variable, found.value, found.unit, found.by) == (variable, 6.1, "pH", "ann")
 
     def test_a_reading_of_a_variable_with_a_sensor_is_a_value_too(self):
         figures = figures_of(value(0, WARMTH, 20), value(50, WARMTH, 22, is_manual=True), end=100)
