@@ -123,7 +123,7 @@ async def test_what_was_counted_before_the_counters_were_read_is_added():
         assert life.status("heater")["energy_kwh"] == pytest.approx(55 * 200 / 3.6e6, abs=1e-4)
 
 
-async def test_counters_are_never_saved_over_ones_that_could_not_be_read():
+async def test_counters_are_never_saved_over_ones_that_could_not_be_read_and_damaged_ones_begin_anew(caplog):
     memory = ShortMemory()
     memory.texts["e/outputs"] = json.dumps({"heater": {"since": 1.0, "cycles": 9}})
     life = Life(memory)
@@ -133,10 +133,6 @@ async def test_counters_are_never_saved_over_ones_that_could_not_be_read():
         await life.counters.close()
         memory.fails = False
         assert json.loads(memory.texts["e/outputs"])["heater"]["cycles"] == 9
-
-
-async def test_damaged_counters_begin_anew(caplog):
-    memory = ShortMemory()
     memory.texts["e/outputs"] = json.dumps({"heater": {"cycles": "many"}})
     life = Life(memory)
     async with running(life.clock, life.counters):
