@@ -154,6 +154,13 @@ async def test_loops_that_were_never_tuned_are_a_warning_on_real_hardware(
     assert not bus.find_node(f"{CONTROLLERS}/{variable}").details().get("problems")
 
 
+async def test_a_loop_without_an_autotune_has_no_warning():
+    config = Config(sensor=measured_by("air_humidity"), output=(EXHAUST,), simulator=Simulator(enabled=False))
+    bus, _ = await control_of(config)
+    assert "problems" not in bus.find_node(f"{CONTROLLERS}/air_humidity").details()
+    assert f"{CONTROLLERS}/air_humidity/autotune" not in bus.services.names()
+
+
 AIR = Sensor(name="air", kind="scd30")
 VALVE = Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
 FAN = Output(name="fan", pin=24, variable="air_flush_on")
@@ -203,3 +210,9 @@ async def test_a_reading_that_plants_never_reach_keeps_the_valve_closed(ppm, is_
             await rig.clock.advance(1)
             opened.append(rig.last("outputs/valve").value)
         assert any(opened) is not is_held
+
+
+async def test_the_band_of_the_fan_of_co2_has_a_name_of_its_own():
+    options = {"air_carbon_dioxide": LoopOptions(lowers_band=44.0)}
+    bus, _ = await control_of(Config(output=(VALVE, FAN), control=options))
+    assert bus.parameters.get(f"{CO2}/fan_band") == 44.0
