@@ -258,6 +258,20 @@ async def test_a_ramp_takes_its_share_of_the_full_swing(ramped):
     assert max(abs(a - b) for a, b in itertools.pairwise(levels)) < 0.1
 
 
+async def test_a_channel_whose_command_ends_goes_on_with_the_mix_without_a_dark_moment(ramped):
+    await ramped.repeat(LUX, 0.8, 9)
+    for _ in range(4):
+        ramped.command("light_intensity_red", 0.7)
+        await ramped.repeat(LUX, 0.8, 1)
+    assert ramped.light.levels == {"white": 0.8, "red": 0.7, "blue": 0.4}
+    ramped.light.history.clear()
+    ramped.command("light_intensity_red", None, Quality.STALE)
+    await ramped.repeat(LUX, 0.8, 4)
+    assert ramped.light.levels == {"white": 0.8, "red": 0.4, "blue": 0.4}
+    assert {channel for channel, _ in ramped.light.history} == {"red"}  # the others stay as they are
+    assert min(level for _, level in ramped.light.history) == 0.4
+
+
 @pytest.mark.parametrize("how", ["released", "stale", "cancelled"])
 async def test_the_safe_level_is_written_without_a_ramp(ramped, how):
     await ramped.repeat(LUX, 1.0, 4)
