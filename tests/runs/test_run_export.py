@@ -14,6 +14,7 @@ from growd.store.errors import PartFileError
 from growd.store.reading.source import MissingError
 from growd_analysis.points.csv_format import iso_time
 from growd_analysis.runs.run_zip import RunZip
+from growd_hwsim.replay import load_recording
 from support.history import ENVIRONMENT
 from support.rollups import measured
 from support.runs import ExportedRun, export_run
@@ -140,6 +141,11 @@ async def test_numbers_and_texts_are_tables_and_the_journal_has_notes_with_their
         (CO2, "", "ppm"),
     ]
     assert [row["value"] for row in rows if row["category"] == "commanded"] == ["1", ""]
+    recording = await asyncio.to_thread(load_recording, exported.path)  # as a simulator replays it
+    begin = float(exported.rows("replay.csv")[0]["timestamp"])
+    for number in range(180):
+        assert recording.at(CO2, T + 2 + 60 * number - begin)[0] == 420.5 + number
+    assert recording.at(TEMPERATURE, T + 20 - begin)[0] == 21
     events = [(row["category"], row["variable"], row["value"]) for row in exported.rows("events.csv")]
     assert events == [
         ("measured", "label", '\'=HYPERLINK("x"), "y"'),
