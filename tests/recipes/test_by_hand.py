@@ -85,13 +85,20 @@ async def test_a_set_point_by_hand_survives_restarts_until_released(chamber, cap
         assert chamber.desired(TEMPERATURE) is None
 
 
-async def test_the_start_of_a_recipe_names_remaining_set_points_by_hand(chamber):
+async def test_a_recipe_ends_set_points_by_hand_once_it_sets_their_variables(chamber):
     async with chamber.on():
-        chamber.recipes["r"] = simple([0, TEMPERATURE, 20], [900, TEMPERATURE, 0])
         await chamber.post("light_intensity_red", 0.0)
         await chamber.post(TEMPERATURE, 30)
-        answer = await chamber.start("r")
-        assert answer["message"].endswith("set points by hand stay in force: light_intensity_red 0 fraction")
+        await chamber.post(LIGHT, 500)
+        message = (await chamber.start())["message"]  # it sets the light after 200 s
+        assert "set points by hand stay in force: " in message
+        assert "light_intensity_red 0 fraction" in message
+        assert TEMPERATURE not in message
+        assert (now(chamber), now(chamber, LIGHT)) == (20, 500)
+        await chamber.clock.advance(199)
+        assert now(chamber, LIGHT) == 500
+        await chamber.clock.advance(2)
+        assert (now(chamber, LIGHT), now(chamber, "light_intensity_red")) == (8000, 0)
 
 
 @pytest.mark.parametrize(("early", "expected"), [(19, 19), (None, None)])
@@ -328,18 +335,6 @@ async def test_the_end_of_the_recipe_releases_only_its_variables(chamber, end):
         await chamber.clock.advance(2)
     async with chamber.on():
         assert (now(chamber), now(chamber, "air_humidity")) == (None, 60)
-
-
-async def test_it_ends_when_a_recipe_first_sets_the_variable(chamber):
-    async with chamber.on():
-        await chamber.post(TEMPERATURE, 30)
-        await chamber.post(LIGHT, 500)
-        await chamber.start()  # it sets the light after 200 s
-        assert (now(chamber), now(chamber, LIGHT)) == (20, 500)
-        await chamber.clock.advance(199)
-        assert now(chamber, LIGHT) == 500
-        await chamber.clock.advance(2)
-        assert now(chamber, LIGHT) == 8000
 
 
 @pytest.mark.parametrize(("away", "expected"), [(10, 30), (80, 25)])

@@ -155,38 +155,32 @@ async def test_the_change_is_an_event_and_in_the_status(running, said):
     assert (described(running)["changed"], described(running)["revised_at"]) == ("", BEGAN + 3 * MINUTE)
 
 
-@pytest.mark.parametrize("is_new_boot", [False, True])
-async def test_a_restart_resumes_the_new_revision(chamber, is_new_boot):
-    chamber.is_new_boot = is_new_boot
-    chamber.recipes["mine"] = FIRST
-    async with chamber.on():
-        await chamber.start("mine")
-        await chamber.clock.advance(3 * MINUTE)
-        chamber.recipes["mine"] = SECOND
-        await change(chamber)
-    await chamber.clock.advance(MINUTE)
-    chamber.database_error = ConnectionError("refused")
-    for _ in range(2):
-        async with chamber.on():
-            assert (state(chamber)["elapsed"], state(chamber)["remaining"]) == (4 * MINUTE, 16 * MINUTE)
-            assert values(chamber, LIGHT, TEMPERATURE, HUMIDITY) == [8000, None, 60]
-            assert described(chamber)["revised_at"] == BEGAN + 3 * MINUTE
-    async with chamber.on():
-        await chamber.stop()
-    assert [each["recipe_rev"] for each in chamber.journal.documents[-1]["revisions"]] == ["2-x"]
-
-
-async def test_a_restart_continues_at_the_position_of_the_change(chamber):
+@pytest.mark.parametrize(("is_new_boot", "catches_up"), [(False, True), (True, True), (True, False)])
+async def test_a_restart_resumes_the_new_revision_at_the_position_of_the_change(
+    chamber, is_new_boot, catches_up
+):
     """Not at the position that was saved before, up to a minute earlier."""
-    chamber.catches_up = False
+    chamber.is_new_boot, chamber.catches_up = is_new_boot, catches_up
     chamber.recipes["mine"] = FIRST
     async with chamber.on():
         await chamber.start("mine")
         await chamber.clock.advance(3.5 * MINUTE)
         chamber.recipes["mine"] = SECOND
         await change(chamber)
+    await chamber.clock.advance(MINUTE)
+    chamber.database_error = ConnectionError("refused")
+    elapsed = (4.5 if catches_up else 3.5) * MINUTE
+    for _ in range(2):
+        async with chamber.on():
+            assert (state(chamber)["elapsed"], state(chamber)["remaining"]) == (
+                elapsed,
+                20 * MINUTE - elapsed,
+            )
+            assert values(chamber, LIGHT, TEMPERATURE, HUMIDITY) == [8000, None, 60]
+            assert described(chamber)["revised_at"] == BEGAN + 3.5 * MINUTE
     async with chamber.on():
-        assert state(chamber)["elapsed"] == 3.5 * MINUTE
+        await chamber.stop()
+    assert [each["recipe_rev"] for each in chamber.journal.documents[-1]["revisions"]] == ["2-x"]
 
 
 async def test_a_paused_run_stays_paused(running):

@@ -170,24 +170,19 @@ async def test_light_that_is_not_known_is_missing_and_not_made_up(rig):
     assert rig.value("light_daily_integral") == pytest.approx(0.12 + 0.03, abs=0.004)
 
 
-async def test_a_restart_continues_the_day_and_tells_the_gap(rig):
+@pytest.mark.parametrize(
+    ("time", "mol", "missing_s"),
+    [(MORNING + 3_600 + 1_800, 0.36 + 0.06, 6 * 3_600 + 1_800), (MORNING + 86_400, 0.06, 6 * 3_600)],
+    ids=["the same day", "the next day"],
+)
+async def test_a_restart_continues_the_day_and_tells_the_gap(rig, time, mol, missing_s):
     await rig.steady(3_600, light_ppfd=100.0)
     await rig.derivations.close()
-    later = Rig(memory=rig.memory, time=rig.clock.time() + 1_800)
+    later = Rig(memory=rig.memory, time=time)
     async with running(later.clock, later.derivations):
         await later.steady(600, light_ppfd=100.0)
-        assert later.value("light_daily_integral") == pytest.approx(0.36 + 0.06, abs=0.003)
-        assert later.sums["light_missing_s"] == pytest.approx(6 * 3_600 + 1_800, abs=1)
-
-
-async def test_another_day_begins_anew_after_a_restart(rig):
-    await rig.steady(3_600, light_ppfd=100.0)
-    await rig.derivations.close()
-    later = Rig(memory=rig.memory, time=MORNING + 86_400)
-    async with running(later.clock, later.derivations):
-        await later.steady(600, light_ppfd=100.0)
-        assert later.value("light_daily_integral") == pytest.approx(0.06, abs=0.002)
-        assert later.sums["light_missing_s"] == pytest.approx(6 * 3_600, abs=1)
+        assert later.value("light_daily_integral") == pytest.approx(mol, abs=0.003)
+        assert later.sums["light_missing_s"] == pytest.approx(missing_s, abs=1)
 
 
 async def test_sums_are_saved_as_time_passes_and_damage_begins_them_anew(rig):
