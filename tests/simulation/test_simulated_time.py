@@ -10,7 +10,7 @@ from growd.runtime.clock import RealClock
 from growd.store.local import LocalStore
 from growd_simulation.machine import RENEWED_S, release_time, reserve_time, simulated_clock
 from growd_simulation.simulated_clock import SimulatedClock, moving
-from support.program import started
+from support.program import home_on, started
 from support.waiting import until_found
 
 pytestmark = pytest.mark.long
@@ -56,9 +56,11 @@ async def test_at_normal_speed_the_clock_of_the_machine_is_used(tmp_path):
         assert await local.state("simulated_time") is None
 
 
-async def test_without_a_bound_days_pass_and_the_speed_is_told(tmp_path):
-    no_database = ("--set", "couchdb.url=http://127.0.0.1:1")
-    async with started(tmp_path / "data", "--speed", "max", *no_database) as program:
+async def test_without_a_bound_hours_pass_and_the_speed_is_told(tmp_path, database_server):
+    async with (
+        home_on(database_server, shared=True) as home,
+        started(tmp_path / "data", "--speed", "max", *home.arguments) as program,
+    ):
 
         async def status(after=0.0):
             found = (await program.ask("GET", "node/status"))["status"]
