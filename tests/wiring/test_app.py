@@ -51,12 +51,6 @@ def patient(monkeypatch):
 
 
 @pytest.fixture
-def heeded_signals():
-    with heeding_hangups():
-        yield
-
-
-@pytest.fixture
 def machines(monkeypatch):
     """The simulated machines that are opened."""
     opened = []
@@ -83,16 +77,6 @@ async def serving(app):
         await asyncio.wait_for(runs, PATIENCE_S)
 
 
-async def streamed(client, topic, *, above):
-    """The first value of a topic above that."""
-    async with client.get(f"topic_stream/{topic}") as lines:
-        async for line in lines.content:
-            value = json.loads(line)["value"]
-            if value is not None and value > above:
-                return float(value)
-    raise AssertionError(f"the stream of {topic} has ended")
-
-
 class Hasty(App):
     """Asked to stop before it has started."""
 
@@ -107,7 +91,7 @@ def kept_points(data):
     return list(log.recovered.values())
 
 
-async def test_sighup_reloads_the_configuration(tmp_path, heeded_signals, caplog):
+async def test_sighup_reloads_the_configuration_unless_it_is_ignored(tmp_path, caplog):
     caplog.set_level(logging.WARNING)
     settings = (*SETTINGS, "http.access=couchdb", "access.open_reading=true", "store.minimum_interval_s=600")
     settings += ("simulator.speed=20",)
@@ -118,22 +102,30 @@ async def test_sighup_reloads_the_configuration(tmp_path, heeded_signals, caplog
     (tmp_path / "duty").write_text("json://127.0.0.1:1/\n")
     (tmp_path / "duty").chmod(0o600)
     channel = Notify(name="duty", kind="apprise", url_file=str(tmp_path / "duty"))
-    app = offline_app(before, tmp_path, lambda: replace(after, notify=(channel,)))
-    async with serving(app) as client:
-        await streamed(client, "environment_1/measured/air_temperature", above=0)  # by the rule of before
-        assert await informed(client, "alerts", "channels") == []
-        signal.raise_signal(signal.SIGHUP)
-        while not await informed(client, "alerts", "channels"):
-            pass
-        async with client.get("topic_stream/environment_1/measured/air_temperature") as lines:
-            for _ in range(5):
-                await lines.content.readline()
-    kept = await asyncio.to_thread(kept_points, tmp_path)
-    measured = [point for point in kept if (point.variable, point.category) == ("air_temperature", "")]
-    assert len(measured) > 1  # of ten minutes one, as it was; equal ones are not stored
-    taken = "[http] origins, [notify], [store] batch, [store] variable"
-    assert f"reloaded the configuration; changed: {taken}" in caplog.messages
-    assert "these changes need a restart of growd: [light] ramp_s" in caplog.messages
+    temperature = "environment_1/measured/air_temperature"
+    with heeding_hangups():
+        async with serving(
+            offline_app(before, tmp_path, lambda: replace(after, notify=(channel,)))
+        ) as client:
+            await heard(client, temperature, lambda message: message["value"])  # by the rule of before
+            assert await informed(client, "alerts", "channels") == []
+            signal.raise_signal(signal.SIGHUP)
+            while not await informed(client, "alerts", "channels"):
+                pass
+            async with client.get(f"topic_stream/{temperature}") as lines:
+                for _ in range(5):
+                    await lines.content.readline()
+        kept = await asyncio.to_thread(kept_points, tmp_path)
+        measured = [point for point in kept if (point.variable, point.category) == ("air_temperature", "")]
+        assert len(measured) > 1  # of ten minutes one, as it was; equal ones are not stored
+        taken = "[http] origins, [notify], [store] batch, [store] variable"
+        assert f"reloaded the configuration; changed: {taken}" in caplog.messages
+        assert "these changes need a restart of growd: [light] ramp_s" in caplog.messages
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        app = offline_app(before, tmp_path, lambda: pytest.fail("it was read again"))
+        async with serving(app):
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            signal.raise_signal(signal.SIGHUP)
 
 
 async def informed(client, node, detail):
@@ -154,14 +146,6 @@ async def test_a_data_folder_in_use_is_refused_and_the_other_growd_continues(tmp
             names = {name for name in (await answer.json())["results"] if "/" not in name}
     assert names <= RESERVED  # no environment can have the name of one
     assert len(names) > 5
-
-
-async def test_an_ignored_sighup_does_nothing(tmp_path, heeded_signals):
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    app = offline_app(load(None, SETTINGS), tmp_path, lambda: pytest.fail("it was read again"))
-    async with serving(app):
-        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-        signal.raise_signal(signal.SIGHUP)
 
 
 async def test_a_missing_node_is_reported_and_the_chamber_works(tmp_path, monkeypatch, caplog):

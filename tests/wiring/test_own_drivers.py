@@ -244,19 +244,16 @@ def test_kinds_are_imported_side_by_side(odd, tmp_path):
         del sys.modules["growd_both_here"]
 
 
-def test_two_packages_with_one_kind_are_refused(odd, tmp_path):
+def test_two_packages_with_one_kind_and_one_with_a_kind_of_growd_are_refused(odd, tmp_path):
     folder = odd(GOOD)
     written(folder, "growd-even", {"odd": "KIND"}, GOOD)
     _, (warning,) = loaded(tmp_path, kind="odd")
     assert "growd-even and growd-odd both have this kind; uninstall one of them" in warning
-
-
-def test_a_package_does_not_replace_a_kind_of_growd(odd, tmp_path):
-    odd("raise SystemExit(3)", bh1750="KIND")
+    written(folder, "growd-third", {"bh1750": "KIND"}, "raise SystemExit(3)")
     config, warnings = loaded(tmp_path, kind="bh1750", further="address = 0x5C\n")
     assert warnings == []
     assert not isinstance(config.sensor[1], OwnSensor)
-    (offer,) = own_kinds.offers(own_kinds.SENSORS)
+    (offer,) = (each for each in own_kinds.offers(own_kinds.SENSORS) if str(each).startswith("bh1750"))
     kind = own_kinds.loaded([offer])
     assert isinstance(kind, UnloadedKind)
     assert "growd has a kind of this name" in kind.reason
@@ -344,13 +341,6 @@ async def test_a_reading_is_judged_by_its_variable_and_the_facts_of_its_kind(nam
         assert rig.last("measured/light_illuminance").quality is Quality.OK
 
 
-async def test_a_good_driver_without_a_bus_measures(odd, tmp_path):
-    odd(GOOD)
-    async with measuring(tmp_path) as rig:
-        assert rig.last("measured/air_temperature").value == 21.5
-    assert dict(described(rig.config))["air"] == "Good: air_temperature"  # without a place
-
-
 def test_a_driver_whose_calls_hang_for_good_is_not_called_any_more(said):
     guard, release = OwnDriverGuard("air"), threading.Event()
     threads = [threading.Thread(target=guard.call, args=(release.wait,)) for _ in range(2)]
@@ -365,7 +355,9 @@ def test_a_driver_whose_calls_hang_for_good_is_not_called_any_more(said):
     assert guard.call(lambda: 1) == 1
 
 
-async def test_a_calibration_is_of_the_variable_in_its_unit(odd, tmp_path, said):
+async def test_a_driver_without_a_bus_measures_and_its_calibration_is_of_the_variable_in_its_unit(
+    odd, tmp_path, said
+):
     calibration = (
         'CalibrationKind("set_humidity", "correct", "", 10.0, reference_range=(10, 90), unit="percent", '
     )
@@ -377,13 +369,12 @@ async def test_a_calibration_is_of_the_variable_in_its_unit(odd, tmp_path, said)
         .replace("    def read", "    def correct(self, reference): return 'noted'\n    def read")
     )
     async with measuring(tmp_path, 30) as rig:
+        assert rig.last("measured/air_temperature").value == 21.5
         (state,) = rig.bus.find_node("environment_1/samplers/air").information()["calibrations"]
         assert (state["reading"], state["reason"]) == (51.0, "")
-        service = rig.bus.services.get("environment_1/samplers/air/set_humidity")
-        calling = asyncio.create_task(service.call({"reference": 55.0}, "grower"))
-        await rig.clock.until(calling.done, within=10)
-        answer = await calling
+        answer = await rig.call("samplers/air/set_humidity", {"reference": 55.0}, "grower")
         said(answer["message"])
+    assert dict(described(rig.config))["air"] == "Good: air_temperature, air_humidity"  # without a place
 
 
 # chips
