@@ -97,16 +97,6 @@ async def test_the_order_is_on_the_disk_before_the_answer_or_refused(on):
     assert state(on)["state"] == "idle"
 
 
-async def test_an_ordered_recipe_is_pinned(chamber):
-    async with chamber.on():
-        await order(chamber)
-    chamber.recipes["long"] = LONG | {"operations": [[0, TEMPERATURE, 5], [9e6, TEMPERATURE, 5]]}
-    async with chamber.on():
-        chamber.database_error = ConnectionError("refused")
-        await to(chamber, AT + 1)
-        assert chamber.set_points() == {TEMPERATURE: 20}
-
-
 @pytest.mark.parametrize("late", [0, PAST_S - 1])
 async def test_a_time_that_has_just_passed_is_now(on, late):
     assert (await order(on, at=BEGAN - late))["message"] == "the recipe long has started"
@@ -166,16 +156,19 @@ async def test_a_stop_cancels_the_start_durably_or_not_at_all(chamber):
 
 
 @pytest.mark.parametrize("is_new_boot", [False, True])
-async def test_an_order_survives_restarts(chamber, is_new_boot):
+async def test_an_order_survives_restarts_with_its_recipe(chamber, is_new_boot):
     chamber.is_new_boot = is_new_boot
     async with chamber.on():
         await order(chamber)
+    chamber.recipes["long"] = LONG | {"operations": [[0, TEMPERATURE, 5], [9e6, TEMPERATURE, 5]]}
     for _ in range(2):
         async with chamber.on():
             assert (state(chamber)["state"], state(chamber)["starts_at"]) == ("waiting", AT)
             await chamber.clock.advance(HOUR / 4)
+    chamber.database_error = ConnectionError("refused")
     async with chamber.on():
         await to(chamber, AT + 2)
+        assert chamber.set_points() == {TEMPERATURE: 20}
     assert chamber.journal.recorded() == [("recipe_start", "long")]
     async with chamber.on():
         assert state(chamber)["state"] == "running"
@@ -226,21 +219,15 @@ async def test_a_recipe_that_would_have_ended_during_an_outage_does_not_start(ch
         assert chamber.journal.order is None
 
 
-async def test_the_wall_clock_decides(on):
+async def test_the_wall_clock_decides_also_after_a_short_loss_of_the_time_server(on):
     await order(on)
     on.clock.step(-0.5 * HOUR)
     await on.clock.advance(1.2 * HOUR)
     assert state(on)["state"] == "waiting"
+    on.clock.synchronised = False
     on.clock.step(1.3 * HOUR)
     await on.clock.advance(1)
     assert (state(on)["state"], state(on)["elapsed"]) == ("running", pytest.approx(HOUR, abs=2))
-
-
-async def test_a_short_loss_of_the_time_server_does_not_delay_a_start(on):
-    await order(on)
-    on.clock.synchronised = False
-    await to(on, AT + 1)
-    assert state(on)["state"] == "running"
 
 
 async def test_after_a_power_cut_a_start_waits_for_the_time_server(chamber):
@@ -313,7 +300,7 @@ async def test_an_order_that_is_not_valid_any_more_is_dropped(chamber, saved, ca
         assert (await chamber.start("day"))["success"]
 
 
-async def test_the_plan_of_a_recipe_that_waits_begins_at_its_time(on):
+async def test_a_recipe_that_waits_has_a_plan_and_a_status_and_set_points_by_hand_hold(on):
     await order(on, offset=HOUR / 2)
     plan = (await on.call("recipe_plan"))["plan"]
     assert (plan["state"], plan["elapsed"], plan["start"]) == ("waiting", HOUR / 2, AT - HOUR / 2)
@@ -321,19 +308,11 @@ async def test_the_plan_of_a_recipe_that_waits_begins_at_its_time(on):
         (0, TEMPERATURE, None, 20),
         (HOUR / 2, LIGHT, None, 8000),
     ]
-
-
-async def test_the_status_has_the_revision_that_waits_and_the_one_in_the_database(on):
-    await order(on)
     on.recipes["long"] = LONG | {"_rev": "2-b"}
     await on.clock.advance(10)
     await on.runner.node.prepare()
     described = on.runner.node.details()["recipe"]
     assert (described["revision"], described["changed"]) == ("1-a", "2-b")
-
-
-async def test_set_points_by_hand_hold_while_a_recipe_waits(on):
-    await order(on)
     assert await on.post(LIGHT, 500.0) == ""
     await on.clock.advance(HOUR / 2)
     assert on.set_points() == {LIGHT: 500}
