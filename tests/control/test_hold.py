@@ -244,7 +244,7 @@ async def test_a_person_and_an_upgrade_do_not_release_each_other(tmp_path):
         await on.until_it_does_what_is_wanted()
 
 
-async def test_a_hold_that_cannot_be_saved_holds_until_growd_ends(tmp_path):
+async def test_a_hold_that_cannot_be_saved_holds_until_growd_ends_and_one_that_stays_for_good(tmp_path):
     async with at_work(tmp_path) as on:
         data = tmp_path / "hold.json.part"
         data.mkdir()  # in the way of the new file
@@ -257,18 +257,12 @@ async def test_a_hold_that_cannot_be_saved_holds_until_growd_ends(tmp_path):
             on.want()
             await on.clock.advance(1.0)
         assert on.is_safe()
-        status = StatusNode(on.bus, ["environment_1"]).snapshot()
-        assert any(
-            "the hold is not saved and ends with growd: " in failure for failure in told(status, "failure")
-        )
+        failures = told(StatusNode(on.bus, ["environment_1"]).snapshot(), "failure")
+        assert any("the hold is not saved and ends with growd: " in failure for failure in failures)
         await on.call("release")
         await on.until_it_does_what_is_wanted()
         assert told(StatusNode(Bus(on.clock), []).snapshot(), "failure") == []
-
-
-async def test_a_hold_that_cannot_be_removed_stays(tmp_path):
-    async with at_work(tmp_path) as on:
-        file_of(tmp_path, Holder.PERSON).mkdir()
+        file_of(tmp_path, Holder.PERSON).mkdir()  # which cannot be removed
         await on.hold.read()
         assert "hold.json cannot be read: Is a directory" in on.hold.reason
         answer = await on.call("release")

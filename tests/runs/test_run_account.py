@@ -258,27 +258,21 @@ class TestOutputs:
         assert found["nutrient_a"].grams is None
         assert found[VALVE].energy_kwh == pytest.approx(0.01)  # a switch is on from one half
 
-    def test_a_repeated_command_is_no_dose_of_its_own(self):
-        (valve,) = figures_of(command(0, VALVE, 1), command(600, VALVE, 1), end=700).outputs
-        assert (valve.on_s, valve.starts, valve.litres) == (700, 1, None)
-
-    def test_a_valve_that_an_interlock_holds_closed_is_not_open(self):
+    def test_a_valve_that_an_interlock_holds_closed_is_not_open_and_a_repeated_command_is_no_dose(self):
         (valve,) = figures_of(
             command(0, VALVE, 1),
             event(60, "interlock", "dose_per_hour: the valve was open for 1800 s"),
             event(100, "interlock", "dose_per_hour: released"),
+            command(120, VALVE, 1),
             end=150,
         ).outputs
-        assert (valve.known_s, valve.on_s, valve.starts) == (150, 110, 2)
+        assert (valve.known_s, valve.on_s, valve.starts, valve.litres) == (150, 110, 2, None)
 
-    def test_the_end_of_a_command_is_not_off(self):
+    def test_after_the_end_of_a_command_or_a_power_cut_nothing_is_known(self):
         (fan,) = figures_of(command(0, FAN, 1), command(60, FAN, None), command(90, FAN, 0), end=100).outputs
         assert (fan.known_s, fan.on_s, fan.mean_level) == (70, 60, pytest.approx(60 / 70))
-
-    def test_a_command_does_not_hold_through_a_power_cut(self):
-        (fan,) = figures_of(
-            command(0, FAN, 1), value(20, WARMTH, 20), event(600, "restart", "growd started"), end=700
-        ).outputs
+        cut = (value(20, WARMTH, 20), event(600, "restart", "growd started"))
+        (fan,) = figures_of(command(0, FAN, 1), *cut, end=700).outputs
         assert (fan.known_s, fan.on_s) == (20, 20)
 
     def test_the_mean_level_of_a_lamp_channel(self):
@@ -312,41 +306,30 @@ class TestDays:
 
 
 class TestEvents:
-    def test_faults_last_until_their_recovery(self):
+    def test_faults_interlocks_and_holds_last_until_their_end_and_notes_are_counted(self):
         figures = figures_of(
-            event(10, "fault", "scd30: no answer"),
-            event(20, "fault", "scd30: no answer: timeout"),
-            event(70, "recovery", "scd30: ok after 60.0 s"),
-            event(80, "fault", "bh1750: no answer"),
-            end=100,
-        )
-        bh1750, scd30 = figures.events
-        assert (scd30.kind, scd30.source, scd30.count, scd30.lasted_s) == ("fault", "scd30", 1, 60)
-        assert scd30.times == [(MIDNIGHT + 10, MIDNIGHT + 70)]
-        assert (bh1750.count, bh1750.times) == (1, [(MIDNIGHT + 80, None)])
-
-    def test_one_that_began_before_the_run_counts_from_its_start(self):
-        figures = figures_of(
-            event(-50, "interlock", "light_hours: on for 16 h"),
             event(-90, "fault", "scd30: no answer"),
             event(-60, "recovery", "scd30: ok after 30 s"),
+            event(-50, "interlock", "light_hours: on for 16 h"),
+            event(10, "fault", "scd30: no answer"),
+            event(20, "fault", "scd30: no answer: timeout"),
             event(30, "interlock", "light_hours: released"),
+            event(35, "hold", "hold: all outputs are held by ann"),
+            event(65, "hold", "hold: the hold by ann is released by bob"),
+            event(70, "recovery", "scd30: ok after 60.0 s"),
+            event(80, "fault", "bh1750: no answer"),
+            event(85, "note", "planted: basil"),
+            event(90, "note", "watered"),
             end=100,
         )
-        (interlock,) = figures.events
-        assert (interlock.source, interlock.lasted_s) == ("light_hours", 30)
-
-    def test_holds_and_notes(self):
-        figures = figures_of(
-            event(10, "hold", "hold: all outputs are held by ann"),
-            event(40, "hold", "hold: the hold by ann is released by bob"),
-            event(50, "note", "planted: basil"),
-            event(60, "note", "watered"),
-            end=100,
-        )
-        hold, note = figures.events
-        assert (hold.kind, hold.count, hold.lasted_s) == ("hold", 1, 30)
-        assert (note.kind, note.source, note.count) == ("note", "", 2)
+        found = {(one.kind, one.source): (one.count, one.lasted_s) for one in figures.events if one.lasted_s}
+        assert found["fault", "scd30"] == (1, 60)
+        assert found["interlock", "light_hours"][1] == 30  # it began before the run
+        assert [each for (kind, _), each in found.items() if kind == "hold"] == [(1, 30)]
+        times = {one.source: one.times for one in figures.events if one.kind == "fault"}
+        assert times["scd30"] == [(MIDNIGHT + 10, MIDNIGHT + 70)]
+        assert times["bh1750"] == [(MIDNIGHT + 80, None)]
+        assert [(one.source, one.count) for one in figures.events if one.kind == "note"] == [("", 2)]
 
 
 class TestByHand:
