@@ -169,7 +169,13 @@ async def test_the_fan_does_not_run_for_a_set_point_below_fresh_air(set_point, m
         assert rig.last().value == 0.0
 
 
-async def test_a_changed_method_takes_effect_within_a_second(rig):
+async def test_a_changed_method_takes_effect_within_a_second_and_an_experiment_ends_by_itself(rig):
+    await rig.measure(420.0)
+    rig.controller.experiment(1.0, 10.0)
+    await rig.measure(420.0, 8)
+    assert rig.last().value == 1.0
+    await rig.measure(420.0, 4)
+    assert rig.last().quality is Quality.STALE
     await rig.want(1000.0, 990.0)
     assert 0 < rig.last().value < 1
     await rig.set("on_off", True)
@@ -208,15 +214,6 @@ async def test_on_off_does_not_use_the_fan_against_its_own_overshoot():
         await rig.measure(1010.0)
         await rig.want(900.0, 1010.0)
         assert rig.last().value == -1.0  # what a lower set point leaves is no overshoot
-
-
-async def test_an_experiment_ends_by_itself(rig):
-    await rig.measure(420.0)
-    rig.controller.experiment(1.0, 10.0)
-    await rig.measure(420.0, 8)
-    assert rig.last().value == 1.0
-    await rig.measure(420.0, 4)
-    assert rig.last().quality is Quality.STALE
 
 
 # --- The switches

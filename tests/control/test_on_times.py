@@ -105,6 +105,12 @@ def test_the_rest_counts_from_the_last_output_that_was_shut():
     assert times.rest(20.0) == 0.0
     times.wrote("b", 0.0, 21.0)
     assert times.rest(30.0) == 9.0
+    slow = OnTimes()  # on since the begin of the write, and off since its end
+    slow.wrote("plug", 1.0, 13.0, 3.0)
+    assert slow.stretch(13.0) == 3.0
+    slow.wrote("plug", 1.0, 15.0, 2.0)  # repeated
+    slow.wrote("plug", 0.0, 22.0, 3.0)
+    assert (slow.total(30.0), slow.rest(30.0)) == (12.0, 8.0)
 
 
 @pytest.fixture
@@ -224,13 +230,3 @@ def test_a_step_of_an_unsynchronised_clock_during_a_restart_is_ignored():
     wall = SteadyWallClock(clock)
     assert wall.restore(saved) == 100.0
     assert wall.time(clock.monotonic()) == NINE + 100.0
-
-
-def test_an_output_is_on_since_the_begin_of_the_write_and_off_since_its_end():
-    times = OnTimes()
-    times.wrote("plug", 1.0, 13.0, 3.0)
-    assert times.stretch(13.0) == 3.0
-    times.wrote("plug", 1.0, 15.0, 2.0)  # repeated
-    times.wrote("plug", 0.0, 22.0, 3.0)
-    assert times.total(30.0) == 12.0
-    assert times.rest(30.0) == 8.0

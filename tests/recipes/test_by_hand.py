@@ -1,6 +1,7 @@
 """Set points by hand: over restarts, and as overrides of a recipe."""
 
 import asyncio
+import json
 import logging
 
 import pytest
@@ -171,22 +172,21 @@ async def test_on_a_full_disk_a_set_point_applies_and_the_answer_warns(chamber):
         assert now(chamber) == 21.5
 
 
-@pytest.mark.parametrize(
-    "saved",
-    [
-        '{"air_temperature": {"value": 86, "by": "anna", "since": 1}}',
-        '{"air_temperature": {"value": "warm", "by": "anna", "since": 1}}',
-        '{"air_temperature": 21}',
-        '{"warmth": {"value": 21, "by": "anna", "since": 1}}',
-    ],
-)
-async def test_an_invalid_saved_set_point_is_dropped(chamber, saved):
-    chamber.set_points_by_hand.text = saved
-    async with chamber.on():
-        if "warmth" not in saved:
-            assert chamber.desired(TEMPERATURE).quality is Quality.STALE  # so the data says that it ended
-        assert now(chamber) is None
-        assert (await chamber.start())["success"]
+async def test_an_invalid_saved_set_point_is_dropped(chamber):
+    who = {"by": "anna", "since": 1}
+    for saved in (
+        {TEMPERATURE: {"value": 86} | who},
+        {TEMPERATURE: {"value": "warm"} | who},
+        {TEMPERATURE: 21},
+        {"warmth": {"value": 21} | who},
+    ):
+        chamber.set_points_by_hand.text = json.dumps(saved)
+        async with chamber.on():
+            if TEMPERATURE in saved:
+                assert chamber.desired(TEMPERATURE).quality is Quality.STALE  # so the data says that it ended
+            assert now(chamber) is None
+            assert (await chamber.start())["success"]
+            await chamber.stop()
 
 
 async def test_null_releases_only_set_points_and_commands(chamber):
