@@ -41,10 +41,6 @@ async def commanded(rig, variable, level, seconds=3.0):
     await rig.clock.advance(seconds)
 
 
-def test_every_kind_is_tested():
-    assert set(PLACES) == set(OUTPUT_KINDS)
-
-
 @pytest.mark.parametrize("kind", OUTPUT_KINDS)
 async def test_a_heater_of_each_kind_follows_commands_and_is_off_without(kind):
     async with rigged(chamber_with(heater(kind))) as rig:

@@ -127,14 +127,17 @@ def test_outputs_of_packages_are_made_safe_without_the_daemon(board, tmp_path):
     machine.close()
 
 
-def test_growd_safe_names_an_output_that_it_can_not_make_safe(board, tmp_path):
+def test_a_driver_that_does_not_load_is_a_warning_and_growd_safe_names_its_output(board, tmp_path):
     board(**{"KIND = OutputKind(": "raise SystemExit(3)\nKIND = OutputKind("})
+    reason = "the driver relay_board of growd-board 2.0 can't be loaded"
     config, _ = loaded(tmp_path)
     outcome = Outcome()
     machine = simulated(SleepingTime())
     make_others_safe(config, outcome, lambda **_: machine)
     (failure,) = outcome.failures
-    assert failure.startswith("heating: the driver relay_board of growd-board 2.0 can't be loaded")
+    assert failure.startswith(f"heating: {reason}")
+    _, warnings = loaded(tmp_path, "", CHAMBER.replace("air_temperature", "air_carbon_dioxide"))
+    assert f"heating has failed: {reason}" in warnings[1]  # of a valve too, whose timer is not known
 
 
 FAILING = {
@@ -180,12 +183,6 @@ def test_a_valve_needs_a_device_with_a_timer(board, tmp_path, said):
     loaded(tmp_path, "may_stay_on = true\n", chamber)
     with said.raises(ConfigError):  # with the kinds of installed packages
         loaded(tmp_path, "", CHAMBER.replace('"relay_board"', '"relais"'))
-
-
-def test_a_valve_whose_driver_does_not_load_is_a_warning(board, tmp_path):
-    board(**{"KIND = OutputKind(": "raise SystemExit(3)\nKIND = OutputKind("})
-    _, warnings = loaded(tmp_path, "", CHAMBER.replace("air_temperature", "air_carbon_dioxide"))
-    assert "heating has failed: the driver relay_board of growd-board 2.0 can't be loaded" in warnings[1]
 
 
 def test_levels_timer_and_repetition_are_those_of_the_kind(board, tmp_path):

@@ -196,7 +196,7 @@ FAN = Output(name="fan", pin=24, variable="air_flush_on")
 
 
 @pytest.mark.parametrize("name", FILE_NAMES)
-def test_the_outputs_are_saved_only_when_they_change(name, data):
+def test_the_outputs_are_saved_only_when_they_change_and_were_driven(name, data, tmp_path):
     file = data / name
     before = file.stat()
     keep_run(data, load(profile_path("food-computer")), SAFE)
@@ -204,13 +204,12 @@ def test_the_outputs_are_saved_only_when_they_change(name, data):
     keep_run(data, Config(simulator=REAL, output=(FAN,)), {24})
     assert file.stat().st_ino != before.st_ino
     assert outputs_of(data) == [SafePin("fan", 24, 0)]
-
-
-def test_a_pin_that_was_never_driven_is_not_saved(tmp_path):
-    keep_run(tmp_path, load(profile_path("food-computer")), ())
-    assert [*tmp_path.iterdir()] == []
-    keep_run(tmp_path, load(profile_path("food-computer")), {24})
-    assert [pin.pin for pin in outputs_of(tmp_path)] == [24]
+    other = tmp_path / "other"
+    other.mkdir()
+    keep_run(other, load(profile_path("food-computer")), ())
+    assert [*other.iterdir()] == []
+    keep_run(other, load(profile_path("food-computer")), {24})
+    assert [pin.pin for pin in outputs_of(other)] == [24]
 
 
 @pytest.mark.parametrize("damage", [None, b"damaged"])
@@ -273,21 +272,22 @@ def test_an_unreadable_file_of_outputs_has_none(damage, pins, data):
     assert outputs_of(data) == [SafePin("fan", 24, 0)]
 
 
-def test_a_simulated_start_after_a_real_run_makes_its_outputs_safe(pins, data):
+def test_outputs_are_made_safe_with_a_wrong_profile_and_after_a_real_run_in_a_simulated_one(
+    pins, data, tmp_path, monkeypatch
+):
     with pins.here():
-        said("run", "--data", str(data), "--set=http.host=0.0.0.0")
-    assert pins.levels() == SAFE
-
-
-def test_outputs_are_made_safe_with_a_wrong_profile(pins, data, monkeypatch):
+        told = (0, "The hardware is simulated: there are no outputs to make safe.\n")
+        assert said("safe", "--data", str(tmp_path / "new"), "--profile", "sim") == told
+        assert pins.levels() == OPEN
+        said("run", "--data", str(data), "--set=http.host=0.0.0.0")  # simulated, and refused
+        assert pins.levels() == SAFE
+    pins.left(OPEN)
     monkeypatch.setenv("GROWD_PROFILE", "nonsense")
     with pins.here():
         said("safe", "--data", str(data), "--config", str(profile_path("food-computer")))
     assert pins.levels() == SAFE
-    assert (
-        "Invalid value for --profile or GROWD_PROFILE: there is no profile 'nonsense'"
-        in said("safe", "--data", str(data))[1]
-    )
+    words = "Invalid value for --profile or GROWD_PROFILE: there is no profile 'nonsense'"
+    assert words in said("safe", "--data", str(data))[1]
 
 
 def test_an_unexpected_failure_of_a_pin_does_not_affect_others(pins, data, monkeypatch):
@@ -303,15 +303,6 @@ def test_an_unexpected_failure_of_a_pin_does_not_affect_others(pins, data, monke
         outcome = make_safe(None, data)
     assert outcome.failures == ["valve: internal error at GPIO 23: TypeError('odd')"]
     assert len(outcome.safe) == len(SAFE) - 1
-
-
-def test_nothing_is_driven_where_the_hardware_is_simulated(pins, tmp_path):
-    with pins.here():
-        assert said("safe", "--data", str(tmp_path), "--profile", "sim") == (
-            0,
-            "The hardware is simulated: there are no outputs to make safe.\n",
-        )
-    assert pins.levels() == OPEN
 
 
 def test_growd_safe_fails_without_the_pins_and_a_start_reports_it(pins, data, caplog):
