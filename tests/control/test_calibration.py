@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from growd.bus.errors import InvalidValueError
 from growd.config import Config, InterlockOptions, Light, Output, Sensor
 from growd.control.calibration import UNKNOWN, Calibration, Correction, steady_reading
 from growd_hwsim.chips.scd30 import SimulatedScd30
@@ -273,6 +274,20 @@ async def test_an_mhz19_needs_twenty_minutes_and_refuses_an_automatic_baseline()
         on.air(4_550)
         await on.advance(120)
         assert on.has_tripped
+
+
+async def test_an_automatic_baseline_can_be_switched_on_without_a_valve():
+    async with rigged(Config(sensor=(MHZ19,), light=Light(enabled=False))) as rig:
+        await rig.clock.advance(10)
+        answer = await rig.call("samplers/air/set_automatic_baseline", [True])
+        assert "is on until growd starts again" in answer["message"]
+        assert rig.machine.serial_chips["/dev/serial0"].memory.self_calibration
+        with pytest.raises(InvalidValueError, match="reference must be a whole number from 1000 to 10000"):
+            await rig.call("samplers/air/calibrate_span", [999])
+        rig.machine.faults.inject(Fault("unplugged", "mhz19"))
+        await rig.clock.advance(20)
+        answer = await rig.call("samplers/air/set_automatic_baseline", [False])
+        assert (answer["success"], "MH-Z19 on /dev/serial0" in answer["message"]) == (False, True)
 
 
 @given(st.lists(st.tuples(PPM, PPM), max_size=6), PPM)
