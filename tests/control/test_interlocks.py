@@ -383,8 +383,7 @@ async def test_an_interlock_of_the_lamp_is_the_reason_of_a_missed_set_point():
 class TestTask:
     @pytest.mark.parametrize("how", ["ended", "hanging"])
     async def test_outputs_are_safe_while_it_does_not_run(self, how):
-        config = chamber(AIR, LUX, light=LAMP)
-        async with stage(config) as on:
+        async with stage(chamber(AIR, LUX, light=LAMP)) as on:
             await on.clock.advance(KNOWN_S)
             on.want(VALVE_ON, 1)
             on.want(LIGHT, 8_000)
@@ -392,20 +391,19 @@ class TestTask:
             assert on.is_on(VALVE)
             assert any(on.lit())
             interlocks = on.rig.chambers.by_environment["environment_1"]._interlocks
+            sleep, real = asyncio.Event(), interlocks._clock
             if how == "ended":
                 interlocks._take = None  # an internal error at the next reading
                 await on.until(lambda: not on.is_on(VALVE), 2.5)
             else:
-                sleep, real = asyncio.Event(), interlocks._clock
                 interlocks._clock = _Hanging(real, sleep)
                 await on.clock.advance(8)
             assert not on.is_on(VALVE)
             assert on.lit() == [0, 0, 0]
             if how == "ended":
                 del interlocks._take
-            else:
-                interlocks._clock = real
-                sleep.set()
+            interlocks._clock = real
+            sleep.set()
             await on.clock.advance(15)
             assert on.is_on(VALVE)
 
