@@ -104,12 +104,19 @@ async def stage(keeper=None, data=None, outputs=(ACID, BASE), sensor=(PROBE,), *
         yield made
 
 
-async def test_the_flow_and_the_dead_time_of_a_pump_are_found_and_used():
+async def test_the_flow_and_the_dead_time_of_a_pump_are_found_saved_and_used():
     """It is configured with 100 ml/min, and gives 80 ml/min after 0.3 s."""
     keeper = ShortRecords()
     async with stage(keeper) as on:
         began = on.rig.machine.chamber.water().potential_hydrogen
-        message = await on.calibrate()
+        await on.done("begin", pump="acid")
+        for _ in PLAN:
+            await on.measured_dose()
+        keeper.fails = "the disk is full"
+        assert "nothing has changed: the disk is full" in await on.refused("save")
+        assert on.flow()["ml_min"] == 100
+        keeper.fails = ""
+        message = await on.done("save")
         assert message.startswith("acid gives 80 ml/min and a dead time of 0.30 s")
         assert on.session is None
         assert (on.flow()["ml_min"], on.flow()["dead_s"]) == pytest.approx((80, 0.3), abs=0.1)
@@ -121,16 +128,6 @@ async def test_the_flow_and_the_dead_time_of_a_pump_are_found_and_used():
         assert len(record.points) == len(PLAN)
         # nothing went into the tank
         assert on.rig.machine.chamber.water().potential_hydrogen == pytest.approx(began, abs=0.02)
-
-
-async def test_a_dose_has_its_length_which_the_device_keeps():
-    async with stage(sensor=(), outputs=(BLIND,)) as on:
-        await on.done("begin", pump="acid")
-        for seconds in (1.25, 7.5, 20.1):
-            await on.dose(seconds)
-            assert on.session["doses"][-1]["ran_s"] == pytest.approx(seconds, abs=0.01)
-        assert on.rig.last("commanded/nutrient_ph_down").value is None
-        assert on.session["note"] == ""
 
 
 async def test_doses_are_right_after_a_calibration():
@@ -148,38 +145,41 @@ async def test_doses_are_right_after_a_calibration():
         assert on.given_ml() - counted == pytest.approx(given, rel=0.02)
 
 
-async def test_the_limits_of_volume_count_what_the_pump_really_gives():
-    limits = InterlockOptions(mixing_pause_s=1, dosing_ml_per_hour=200)
+async def test_a_dose_has_its_length_and_the_limits_of_volume_count_what_the_pump_really_gives():
+    limits = InterlockOptions(mixing_pause_s=1, dosing_ml_per_hour=200, dosing_ml_per_day=1_000)
     async with stage(sensor=(), outputs=(BLIND,), interlock=limits) as on:
+        await on.done("begin", pump="acid")
+        for seconds in (1.25, 7.5, 20.1):
+            await on.dose(seconds)
+            assert on.session["doses"][-1]["ran_s"] == pytest.approx(seconds, abs=0.01)
+        assert on.rig.last("commanded/nutrient_ph_down").value is None
+        assert on.session["note"] == ""
+        await on.done("cancel")
+        await on.rig.clock.advance(3_700)
+        began = on.given_ml()
         await on.calibrate()
         for _ in range(8):  # 8 * 26.3 ml: 210 by the calibration, 263 by the configuration
             on.command("commanded/nutrient_ph_down", 1.0)
             await on.rig.clock.advance(20)
             on.command("commanded/nutrient_ph_down", None)
             await on.rig.clock.advance(5)
-        assert on.given_ml() == pytest.approx(200, abs=3)
+        assert on.given_ml() - began == pytest.approx(200, abs=3)
         assert on.rig.last("interlocks/acid_ml_per_hour").value["tripped"]
 
 
-async def test_a_calibration_outlasts_a_restart_and_a_session_does_not():
+async def test_a_calibration_outlasts_a_restart_until_the_configuration_has_another_flow():
     keeper = ShortRecords()
     async with stage(keeper) as on:
         await on.calibrate()
         await on.done("begin", pump="base")
         await on.dose()
     async with stage(keeper) as on:
-        assert on.session is None
+        assert on.session is None  # which does not
         assert on.flow()["ml_min"] == pytest.approx(80, rel=0.01)
         assert on.flow("base")["ml_min"] == 100
         assert on.flow()["last"]["by"] == "grower"
         on.command("commanded/nutrient_ph_up", 1.0)
         await on.rig.clock.until(lambda: on.is_on("base"), within=20)
-
-
-async def test_another_flow_in_the_configuration_ends_the_calibration():
-    keeper = ShortRecords()
-    async with stage(keeper) as on:
-        await on.calibrate()
     async with stage(keeper, outputs=(replaced(ACID, flow_ml_min=30.0), BASE)) as on:
         assert (on.flow()["ml_min"], on.flow()["dead_s"], on.flow()["last"]) == (30, 0, None)
 
@@ -244,6 +244,11 @@ async def test_a_dose_that_is_not_measured_does_not_count():
 async def test_the_interlocks_of_a_pump_hold_during_a_session():
     async with stage(interlock=InterlockOptions(dosing_ml_per_hour=20, dose_longest_s=15)) as on:
         await on.done("begin", pump="acid")
+        on.rig.machine.faults.inject(Fault("absent", "ezo_ph"))
+        await on.rig.clock.advance(60)
+        assert f"{PH} is unknown" in await on.refused("dose")
+        on.rig.machine.faults.clear()
+        await on.rig.clock.advance(120)
         assert on.session["longest_s"] == 15
         words = await on.refused("dose", seconds=16)
         assert words.startswith("seconds: must be from 0.5 to 15 s (dose_longest_s), not 16")
@@ -253,14 +258,6 @@ async def test_the_interlocks_of_a_pump_hold_during_a_session():
         words = await on.refused("dose", seconds=1)
         assert words.startswith("acid is held: acid had ")
         assert not on.is_on()
-
-
-async def test_a_probe_that_is_needed_holds_a_session_too():
-    async with stage() as on:
-        await on.done("begin", pump="acid")
-        on.rig.machine.faults.inject(Fault("absent", "ezo_ph"))
-        await on.rig.clock.advance(60)
-        assert f"{PH} is unknown" in await on.refused("dose")
 
 
 async def test_doses_into_the_cylinder_do_not_count_as_doses_without_effect():
@@ -274,13 +271,10 @@ async def test_doses_into_the_cylinder_do_not_count_as_doses_without_effect():
 
 async def test_a_pump_is_calibrated_before_the_tank_is_filled():
     low = Sensor(name="low", kind="topic", variable="water_level_low", stale_after_s=600)
-    config = Config(sensor=(PROBE, low), output=(ACID,), light=Light(enabled=False))
-    async with rigged(config, records=ShortRecords()) as rig:
-        client = rig.bus.node("client")
-        on = Stage(rig)
-        client.publish_arguments("environment_1/posted/low", [1])
-        await rig.clock.advance(60)
-        assert rig.last("interlocks/water_too_low").value["tripped"]
+    async with stage(sensor=(PROBE, low), outputs=(ACID,)) as on:
+        on.command("posted/low", 1)
+        await on.rig.clock.advance(60)
+        assert on.rig.last("interlocks/water_too_low").value["tripped"]
         await on.done("begin", pump="acid")
         assert await on.dose(5) > 0
 
@@ -346,20 +340,6 @@ async def test_what_is_asked_at_the_wrong_time_is_refused():
             assert "still gives a dose" in await on.refused(name, **arguments)
         await on.rig.clock.advance(10)
         assert "from 0.5 to 30 s (shortest dose), not 0.1" in await on.refused("dose", seconds=0.1)
-
-
-async def test_a_calibration_that_is_not_saved_changes_nothing():
-    keeper = ShortRecords()
-    async with stage(keeper) as on:
-        await on.done("begin", pump="acid")
-        for _ in PLAN:
-            await on.measured_dose()
-        keeper.fails = "the disk is full"
-        assert "nothing has changed: the disk is full" in await on.refused("save")
-        assert on.flow()["ml_min"] == 100
-        keeper.fails = ""
-        await on.done("save")
-        assert on.flow()["ml_min"] == pytest.approx(80, rel=0.01)
 
 
 @pytest.mark.long

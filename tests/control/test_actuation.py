@@ -96,19 +96,16 @@ async def test_every_channel_is_dark_before_commands_are_followed(idle):
         assert idle.light.history[:3] == [("white", 0.0), ("red", 0.0), ("blue", 0.0)]
 
 
-async def test_an_illuminance_command_is_mixed_over_the_channels(rig):
-    assert await rig.given(LUX, 0.8) == {"white": 0.8, "red": 0.4, "blue": 0.4}
+async def test_an_illuminance_command_is_mixed_and_a_fresh_one_of_a_channel_overrides_it(rig):
+    mixed = {"white": 0.8, "red": 0.4, "blue": 0.4}
+    assert await rig.given(LUX, 0.8) == mixed
     assert rig.output.last.value == {"x": 0.8, "y": 0.4, "z": 0.4}
-
-
-async def test_a_channel_command_overrides_illuminance_while_it_is_fresh(rig):
-    await rig.given(LUX, 0.8)
     assert (await rig.given("light_intensity_red", 0.1))["red"] == 0.1
     for _ in range(4):
         await rig.clock.advance(2)
         rig.command(LUX, 0.8)
     await rig.clock.settle()
-    assert rig.light.levels == {"white": 0.8, "red": 0.4, "blue": 0.4}
+    assert rig.light.levels == mixed
 
 
 async def test_one_command_sets_all_channels_in_one_call(rig):
@@ -119,22 +116,16 @@ async def test_one_command_sets_all_channels_in_one_call(rig):
     assert rig.output.count == 2  # dark at the start, then this: no level in between was published
 
 
-async def test_the_light_is_dark_when_commands_stop(rig):
+async def test_an_unchanged_level_is_not_written_again_and_the_light_is_dark_when_commands_stop(rig):
     await rig.given(LUX, 0.8)
-    await rig.clock.advance(4)
+    rig.light.history.clear()
+    await rig.repeat(LUX, 0.8, 10)
+    await rig.clock.advance(3)
+    assert rig.light.history == []
     assert rig.light.levels["white"] == 0.8
     await rig.clock.advance(3)
     assert rig.light.levels == DARK
     assert rig.output.last.value == {"x": 0.0, "y": 0.0, "z": 0.0}
-
-
-async def test_an_unchanged_level_is_not_written_again(rig):
-    await rig.given(LUX, 0.8)
-    rig.light.history.clear()
-    for _ in range(10):
-        await rig.given(LUX, 0.8)
-        await rig.clock.advance(1)
-    assert rig.light.history == []
 
 
 async def test_a_failed_write_is_reported_once_and_repeated_until_it_succeeds(rig, caplog):
@@ -243,7 +234,7 @@ async def test_a_switched_lamp_is_fully_on_or_dark():
 
 @pytest.fixture
 async def ramped():
-    rig = Rig(ramp_s=10.0)
+    rig = Rig(ramp_s=10.0, guard=Strict())
     async with running(rig.clock, rig.actuator):
         yield rig
     await rig.worker.close()
@@ -265,6 +256,20 @@ async def test_a_ramp_takes_its_share_of_the_full_swing(ramped):
     assert levels[: top + 1] == sorted(levels[: top + 1])
     assert levels[top:] == sorted(levels[top:], reverse=True)
     assert max(abs(a - b) for a, b in itertools.pairwise(levels)) < 0.1
+
+
+async def test_a_channel_whose_command_ends_goes_on_with_the_mix_without_a_dark_moment(ramped):
+    await ramped.repeat(LUX, 0.8, 9)
+    for _ in range(4):
+        ramped.command("light_intensity_red", 0.7)
+        await ramped.repeat(LUX, 0.8, 1)
+    assert ramped.light.levels == {"white": 0.8, "red": 0.7, "blue": 0.4}
+    ramped.light.history.clear()
+    ramped.command("light_intensity_red", None, Quality.STALE)
+    await ramped.repeat(LUX, 0.8, 4)
+    assert ramped.light.levels == {"white": 0.8, "red": 0.4, "blue": 0.4}
+    assert {channel for channel, _ in ramped.light.history} == {"red"}  # the others stay as they are
+    assert min(level for _, level in ramped.light.history) == 0.4
 
 
 @pytest.mark.parametrize("how", ["released", "stale", "cancelled"])
@@ -449,27 +454,24 @@ async def test_a_failed_write_leaves_the_level_unknown_to_all():
 
 @pytest.mark.parametrize("held", ["white", LUX])
 @pytest.mark.parametrize("way", ["up", "down"])
-async def test_a_held_light_is_dark_at_once_during_a_ramp(held, way):
-    rig = Rig(ramp_s=10.0, guard=Strict())
-    async with running(rig.clock, rig.actuator):
-        await rig.repeat(LUX, 1.0, 11)
-        if way == "down":
-            await rig.repeat(LUX, 0.0, 4)
-        assert rig.light.levels["white"] > 0.4
-        rig.actuator._guard.hold(held)
-        await rig.clock.advance(RAMP_STEP_S)
-        assert rig.light.levels["white"] == 0.0
-        assert (rig.light.levels["red"] == 0.0) == (held == LUX)
-        rig.actuator._guard.hold()
-        await rig.repeat(LUX, 1.0, 2)
-        assert 0.0 < rig.light.levels["white"] < 0.4  # and comes back by its ramp
-    await rig.worker.close()
+async def test_a_held_light_is_dark_at_once_during_a_ramp(ramped, held, way):
+    guard = ramped.actuator._guard
+    await ramped.repeat(LUX, 1.0, 11)
+    if way == "down":
+        await ramped.repeat(LUX, 0.0, 4)
+    assert ramped.light.levels["white"] > 0.4
+    guard.hold(held)
+    await ramped.clock.advance(RAMP_STEP_S)
+    assert ramped.light.levels["white"] == 0.0
+    assert (ramped.light.levels["red"] == 0.0) == (held == LUX)
+    guard.hold()
+    await ramped.repeat(LUX, 1.0, 2)
+    assert 0.0 < ramped.light.levels["white"] < 0.4  # and comes back by its ramp
 
 
-async def test_a_channel_command_works_while_illuminance_is_held():
-    rig = Rig(guard=Strict())
-    async with running(rig.clock, rig.actuator):
-        rig.actuator._guard.hold(LUX)
-        await rig.given(LUX, 0.8)
-        assert await rig.given("light_intensity_red", 0.3) == {"white": 0.0, "red": 0.3, "blue": 0.0}
-    await rig.worker.close()
+async def test_a_channel_command_works_while_illuminance_is_held(ramped):
+    ramped.actuator._guard.hold(LUX)
+    ramped.command(LUX, 0.8)
+    ramped.command("light_intensity_red", 0.3)
+    await ramped.clock.advance(4)
+    assert ramped.light.levels == DARK | {"red": 0.3}

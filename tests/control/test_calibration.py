@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from growd.bus.errors import InvalidValueError
 from growd.config import Config, InterlockOptions, Light, Output, Sensor
 from growd.control.calibration import UNKNOWN, Calibration, Correction, steady_reading
 from growd_hwsim.chips.scd30 import SimulatedScd30
@@ -122,11 +123,13 @@ async def test_the_node_of_a_sensor_says_what_a_calibration_waits_for():
         await on.advance(2)
         assert "the valve is open" in waiting()["reason"]
         assert waiting()["wait_s"] is None
+        assert "the valve is open, and a calibration needs steady air for 1200 s" in await on.calibrate(450)
         on.valve(0)
         await on.advance(SHUT_S - 60)
         assert "the valve has been closed for" in waiting()["reason"]
         await on.advance(waiting()["wait_s"] - 2)
         assert "the valve has been closed for" in waiting()["reason"]
+        assert "stop the recipe or release the set point, and wait" in await on.calibrate(450)
         await on.advance(3)
         assert await on.calibrate(450) == ""
         last = waiting()["last"]
@@ -150,19 +153,6 @@ async def test_a_reference_far_below_the_reading_is_refused_with_advice():
         assert "in steps, first to 75" in refusal
         assert on.measured == pytest.approx(1_000, abs=10)
         assert await on.calibrate(760) == ""
-
-
-async def test_a_calibration_needs_a_valve_that_was_shut_for_twenty_minutes():
-    async with stage() as on:
-        await on.advance(STEADY_S + 10)
-        on.valve(1)
-        await on.advance(1)
-        assert "the valve is open, and a calibration needs steady air for 1200 s" in await on.calibrate(400)
-        on.valve(0)
-        await on.advance(SHUT_S - 60)
-        assert "stop the recipe or release the set point, and wait" in await on.calibrate(400)
-        await on.advance(180)
-        assert await on.calibrate(400) == ""
 
 
 async def test_after_a_kill_the_valve_counts_as_just_shut():
@@ -266,6 +256,8 @@ async def test_an_mhz19_needs_twenty_minutes_and_refuses_an_automatic_baseline()
     async with stage(chamber(MHZ19)) as on:
         on.air(470)
         await on.advance(SHUT_S)
+        chip = on.rig.machine.serial_chips["/dev/serial0"]
+        assert (chip.memory.range_ppm, chip.memory.self_calibration) == (10_000, False)
         assert "must measure for 1200 s" in await on.calibrate(service="calibrate_zero")
         await on.advance(300)
         assert await on.calibrate(service="calibrate_zero") == ""
@@ -277,13 +269,25 @@ async def test_an_mhz19_needs_twenty_minutes_and_refuses_an_automatic_baseline()
         await on.advance(60)
         assert on.measured == pytest.approx(1_400, abs=20)
         baseline = on.bus.services.get("environment_1/samplers/air/set_automatic_baseline")
-        assert (
-            "set self_calibration = true in the configuration"
-            in (await baseline.call({"data": True}))["message"]
-        )
+        answer = await baseline.call({"data": True})
+        assert "set self_calibration = true in the configuration" in answer["message"]
         on.air(4_550)
         await on.advance(120)
         assert on.has_tripped
+
+
+async def test_an_automatic_baseline_can_be_switched_on_without_a_valve():
+    async with rigged(Config(sensor=(MHZ19,), light=Light(enabled=False))) as rig:
+        await rig.clock.advance(10)
+        answer = await rig.call("samplers/air/set_automatic_baseline", [True])
+        assert "is on until growd starts again" in answer["message"]
+        assert rig.machine.serial_chips["/dev/serial0"].memory.self_calibration
+        with pytest.raises(InvalidValueError, match="reference must be a whole number from 1000 to 10000"):
+            await rig.call("samplers/air/calibrate_span", [999])
+        rig.machine.faults.inject(Fault("unplugged", "mhz19"))
+        await rig.clock.advance(20)
+        answer = await rig.call("samplers/air/set_automatic_baseline", [False])
+        assert (answer["success"], "MH-Z19 on /dev/serial0" in answer["message"]) == (False, True)
 
 
 @given(st.lists(st.tuples(PPM, PPM), max_size=6), PPM)

@@ -41,15 +41,12 @@ async def rig():
         yield rig
 
 
-async def test_without_a_set_point_the_lamp_is_commanded_dark_each_second(rig):
+@pytest.mark.parametrize("quality", [Quality.STALE, Quality.FAULT])
+async def test_without_a_set_point_the_lamp_is_commanded_dark_each_second(rig, quality):
     before = rig.commanded().count
     await rig.clock.advance(10)
     assert rig.commanded().last.value == 0.0
     assert rig.commanded().count - before >= 10
-
-
-@pytest.mark.parametrize("quality", [Quality.STALE, Quality.FAULT])
-async def test_a_released_set_point_is_dark(rig, quality):
     rig.publish(f"desired/{LUX}", 8000.0)
     await rig.measure(4000.0, 60)
     rig.publish(f"desired/{LUX}", None, quality)
@@ -57,21 +54,14 @@ async def test_a_released_set_point_is_dark(rig, quality):
     assert rig.commanded().last.value == 0.0
 
 
-async def test_the_trim_waits_after_a_step_for_the_filter(rig):
+async def test_the_trim_waits_for_the_filter_reaches_full_light_and_does_not_wind_up(rig):
     rig.publish(f"desired/{LUX}", 8000.0)
     await rig.measure(0.0, 18)
     assert rig.commanded().last.value == pytest.approx(0.4)
-
-
-async def test_the_trim_reaches_full_light_and_does_not_wind_up(rig):
-    rig.publish(f"desired/{LUX}", 8000.0)
     await rig.measure(0.0, 3600)
     assert rig.commanded().last.value == 1.0
     await rig.measure(16_000.0, 120)  # no hour of error to work off first
     assert rig.commanded().last.value < 0.4
-
-
-async def test_the_trim_does_not_wind_up_above_full_light(rig):
     rig.publish(f"desired/{LUX}", 19_000.0)
     await rig.measure(0.0, 600)
     assert rig.commanded().last.value == 1.0
@@ -122,16 +112,25 @@ async def test_the_automatic_value_is_never_published_after_an_override(rig):
     assert values == {0.7}
 
 
-async def test_the_time_of_an_override_is_a_parameter(rig):
-    await rig.bus.parameters.set("e/controllers/light_illuminance/override", 5)
+async def test_the_time_of_an_override_is_a_parameter_and_what_remains_a_read_only_one(rig):
+    left, length = (f"e/controllers/{LUX}/{name}" for name in ("override_left", "override"))
+    assert rig.bus.parameters.get(left) == 0
     rig.publish(f"commanded/{LUX}", 0.7)
-    await rig.clock.advance(4)
-    assert rig.commanded().last.value == 0.7
-    await rig.clock.advance(2)
-    assert rig.commanded().last.value == 0.0
+    await rig.clock.advance(100)
+    assert rig.bus.parameters.get(left) == pytest.approx(500, abs=1)
+    with pytest.raises(PermissionError):
+        await rig.bus.parameters.set(left, 9_000)
+    rig.publish(f"commanded/{LUX}", None, Quality.STALE)
+    await rig.clock.advance(1)
+    assert rig.bus.parameters.get(left) == 0
+    await rig.bus.parameters.set(length, 5)
+    rig.publish(f"commanded/{LUX}", 0.7)
+    for seconds, level in ((4, 0.7), (2, 0.0)):
+        await rig.clock.advance(seconds)
+        assert rig.commanded().last.value == level
 
 
-async def test_a_channel_follows_its_set_point_and_publishes_its_release_once(rig):
+async def test_a_channel_follows_its_set_point_whose_release_ends_an_override_and_is_published_once(rig):
     red = rig.commanded("light_intensity_red")
     await rig.clock.advance(5)
     assert red.count == 0
@@ -139,6 +138,8 @@ async def test_a_channel_follows_its_set_point_and_publishes_its_release_once(ri
     await rig.clock.advance(5)
     assert red.last.value == 0.3
     assert red.count >= 5
+    rig.publish("commanded/light_intensity_red", 0.9)
+    await rig.clock.advance(5)
     rig.publish("desired/light_intensity_red", None, Quality.STALE)
     await rig.clock.settle()
     count = red.count
@@ -163,16 +164,6 @@ async def test_a_restarted_controller_takes_the_last_set_point():
     rig.publish(f"desired/{LUX}", 8000.0)
     async with running(rig.clock, *rig.controllers):
         assert rig.commanded().last.value == pytest.approx(0.4)
-
-
-async def test_a_released_set_point_ends_an_override(rig):
-    rig.publish("desired/light_intensity_red", 0.3)
-    rig.publish("commanded/light_intensity_red", 0.9)
-    await rig.clock.advance(5)
-    rig.publish("desired/light_intensity_red", None, Quality.STALE)
-    await rig.clock.settle()
-    red = rig.commanded("light_intensity_red").last
-    assert (red.value, red.quality) == (None, Quality.STALE)
 
 
 async def test_a_release_without_an_override_gets_a_remark(rig):
@@ -201,19 +192,6 @@ async def test_the_end_of_a_recipe_ends_every_override(rig, is_at_once):
     assert rig.commanded().last.value == 0.0
     red = rig.commanded("light_intensity_red").last
     assert (red.value, red.quality) == (None, Quality.STALE)  # published for a lamp that followed it
-
-
-async def test_the_remaining_time_of_an_override_is_a_read_only_parameter(rig):
-    left = f"e/controllers/{LUX}/override_left"
-    assert rig.bus.parameters.get(left) == 0
-    rig.publish(f"commanded/{LUX}", 0.7)
-    await rig.clock.advance(100)
-    assert rig.bus.parameters.get(left) == pytest.approx(500, abs=1)
-    with pytest.raises(PermissionError):
-        await rig.bus.parameters.set(left, 9_000)
-    rig.publish(f"commanded/{LUX}", None, Quality.STALE)
-    await rig.clock.advance(1)
-    assert rig.bus.parameters.get(left) == 0
 
 
 @pytest.mark.parametrize("what_the_lamp_does", ["ramp", "held", "fails"])

@@ -96,7 +96,7 @@ def test_a_cycle_keeps_the_share_of_on_time(demand):
     assert time_on == pytest.approx(demand * 20_000, abs=300)
 
 
-def test_a_held_dose_is_given_afterwards():
+def test_a_held_dose_is_given_afterwards_unless_its_demand_ends():
     doser = Doser(4.0, 2.0)
     while not doser.is_on:
         doser.advance(0.5, 1.0)
@@ -107,9 +107,6 @@ def test_a_held_dose_is_given_afterwards():
     while doser.advance(0.5, 1.0):
         given_s += 1
     assert 2 * 4 <= given_s <= 2 * (4 + 2)
-
-
-def test_a_held_dose_ends_with_its_demand():
     doser = Doser(4.0, 2.0, 90.0)
     doser.advance(1.0, 10.0)
     assert doser.advance(1.0, 10.0, is_held=True)

@@ -46,30 +46,20 @@ async def test_the_first_sample_passes_and_the_next_ones_are_averaged(rig):
     assert (await rig.give(1100.0)).value == 1100.0
 
 
-@pytest.mark.parametrize(
-    ("value", "quality", "passed"),
-    [
+async def test_a_bad_sample_passes_without_a_value_and_leaves_the_average(rig):
+    await rig.give(1000.0)
+    for value, quality, passed in (
         (410.0, Quality.FAULT, Quality.FAULT),
         (410.0, Quality.WARM_UP, Quality.WARM_UP),
         (410.0, Quality.STALE, Quality.STALE),
         (1e9, Quality.OK, Quality.FAULT),  # out of range
-    ],
-)
-async def test_a_bad_sample_passes_without_a_value_and_leaves_the_average(rig, value, quality, passed):
-    await rig.give(1000.0)
-    bad = await rig.give(value, quality)
-    assert (bad.value, bad.quality) == (None, passed)
+    ):
+        bad = await rig.give(value, quality)
+        assert (bad.value, bad.quality) == (None, passed)
     assert (await rig.give(1100.0)).value == pytest.approx(1030)
 
 
-async def test_a_long_outage_resets_the_average(rig):
-    await rig.give(1000.0)
-    await rig.give(None, Quality.FAULT)
-    await rig.clock.advance(31)
-    assert (await rig.give(1100.0)).value == 1100.0
-
-
-async def test_silence_is_one_stale_message(rig):
+async def test_silence_is_one_stale_message_and_a_long_outage_resets_the_average(rig):
     await rig.give(1000.0)
     await rig.clock.advance(29)
     assert rig.measured.last.quality is Quality.OK
@@ -77,15 +67,19 @@ async def test_silence_is_one_stale_message(rig):
     assert (rig.measured.last.quality, rig.measured.last.value) == (Quality.STALE, None)
     await rig.clock.advance(300)
     assert rig.measured.count == 2
+    assert (await rig.give(1100.0)).value == 1100.0
 
 
-@pytest.mark.parametrize("spike", [0.0, 750.0, 1250.0, 40_000.0])
+@pytest.mark.parametrize("spike", [0.0, 1250.0])
 async def test_a_spike_is_not_published(rig, spike):
     before = await rig.give(1000.0)
     assert await rig.give(spike) is before
     assert (await rig.give(1010.0)).value == pytest.approx(1003.0)
     assert await rig.give(spike) is rig.measured.last  # and is not confirmed by one long ago
     assert rig.measured.count == 2
+    last = await rig.give(1000.0)
+    for other in (1500.0, 400.0, 2500.0, 0.0):  # of different height
+        assert await rig.give(other) is last
 
 
 async def test_a_jump_that_the_next_sample_confirms_is_accepted(rig):
@@ -93,12 +87,6 @@ async def test_a_jump_that_the_next_sample_confirms_is_accepted(rig):
     await rig.give(1500.0)
     assert (await rig.give(1550.0)).value == pytest.approx(0.3 * 1550 + 0.7 * 1000)
     assert (await rig.give(1600.0)).value == pytest.approx(0.3 * 1600 + 0.7 * 1165)
-
-
-async def test_spikes_of_different_height_do_not_confirm_each_other(rig):
-    before = await rig.give(1000.0)
-    for spike in (1500.0, 400.0, 2500.0, 0.0):
-        assert await rig.give(spike) is before
 
 
 async def test_samples_a_minute_apart_may_differ_more(rig):

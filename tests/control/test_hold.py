@@ -86,7 +86,7 @@ async def at_work(data):
         yield on
 
 
-async def test_nothing_moves_an_output_during_a_hold(tmp_path):
+async def test_nothing_moves_an_output_during_a_hold_and_its_release_alone_does_not(tmp_path):
     async with at_work(tmp_path) as on:
         answer = await on.call("set", "cleaning")
         assert (answer["success"], on.is_safe()) == (True, True)
@@ -97,10 +97,15 @@ async def test_nothing_moves_an_output_during_a_hold(tmp_path):
             await on.clock.advance(10.0)
         assert on.events_since(mark) == []
         await on.call("release")
+        await on.clock.settle()
+        assert on.is_safe()  # commands from before do not count
         await on.until_it_does_what_is_wanted()
 
 
-@pytest.mark.parametrize("part", ["interlocks", "controllers", "actuators"])
+@pytest.mark.parametrize(
+    "part",
+    ["interlocks.node.Interlocks._update", "controllers.Controller._act", "actuation.Actuator._is_moving"],
+)
 async def test_a_hold_does_not_need_the_parts_that_have_failed(part, tmp_path, monkeypatch):
     async with at_work(tmp_path) as on:
         await on.call("set", "")
@@ -109,12 +114,7 @@ async def test_a_hold_does_not_need_the_parts_that_have_failed(part, tmp_path, m
         def fail(*_, **__):
             raise RuntimeError("broken on purpose")
 
-        components = {
-            "interlocks": ("growd.control.interlocks.node.Interlocks._update", fail),
-            "controllers": ("growd.control.controllers.Controller._act", fail),
-            "actuators": ("growd.control.actuation.Actuator._is_moving", fail),
-        }
-        monkeypatch.setattr(*components[part])
+        monkeypatch.setattr(f"growd.control.{part}", fail)
         for _ in range(30):
             on.want()
             await on.clock.advance(1.0)
@@ -129,17 +129,6 @@ async def test_outputs_are_safe_until_the_files_have_been_read(tmp_path):
             await on.clock.advance(1.0)
         assert on.unsafe_writes(0) == []
         await on.hold.read()
-        await on.until_it_does_what_is_wanted()
-
-
-async def test_a_release_alone_moves_no_output(tmp_path):
-    async with at_work(tmp_path) as on:
-        await on.call("set", "cleaning")
-        on.want()
-        await on.clock.advance(1.0)
-        await on.call("release")
-        await on.clock.settle()
-        assert on.is_safe()  # commands from before do not count
         await on.until_it_does_what_is_wanted()
 
 
@@ -209,13 +198,16 @@ async def test_clients_are_answered_what_becomes_of_their_messages(tmp_path):
         assert "dropped" not in await topic.answer(on.client.publish_arguments(topic.name, [1]), "ann")
 
 
-async def test_the_status_shows_the_hold_first(tmp_path):
+async def test_the_status_shows_the_hold_first_and_events_have_author_and_reason(tmp_path):
     async with at_work(tmp_path) as on:
         status = StatusNode(on.bus, ["environment_1"])
-        await on.call("set", "cleaning")
-        on.want("desired")
-        await on.clock.advance(1.0)
-        found = status.snapshot()
+        with on.bus.node("reader").subscribe("environment_1/events") as events:
+            await on.call("set", "cleaning")
+            on.want("desired")
+            await on.clock.advance(1.0)
+            found = status.snapshot()
+            await on.call("release", who="bob")
+            said = [each.value for each in iter(events.get_nowait, None) if each.value["kind"] == "hold"]
         (hold,) = found.holds
         assert (hold.holder, hold.by, hold.reason) == (Holder.PERSON, "ann", "cleaning")
         assert report(found).startswith(f"HELD: {hold}\n")
@@ -225,15 +217,7 @@ async def test_the_status_shows_the_hold_first(tmp_path):
         assert f"person: {hold}" in told(found, "warning")
         assert service_line(found).startswith(f"HELD: {hold}; ")
         assert told(found, "failure") == []
-
-
-async def test_a_hold_and_its_release_are_events_with_author_and_reason(tmp_path):
-    async with at_work(tmp_path) as on:
-        with on.bus.node("reader").subscribe("environment_1/events") as events:
-            await on.call("set", "cleaning")
-            await on.call("release", who="bob")
-            found = [event.value for event in iter(events.get_nowait, None) if event.value["kind"] == "hold"]
-    assert [(event["source"], event["message"]) for event in found] == [
+    assert [(event["source"], event["message"]) for event in said] == [
         ("hold", "all outputs are held by ann: cleaning"),
         ("hold", "the hold by ann: cleaning is released by bob"),
     ]
@@ -260,7 +244,7 @@ async def test_a_person_and_an_upgrade_do_not_release_each_other(tmp_path):
         await on.until_it_does_what_is_wanted()
 
 
-async def test_a_hold_that_cannot_be_saved_holds_until_growd_ends(tmp_path):
+async def test_a_hold_that_cannot_be_saved_holds_until_growd_ends_and_one_that_stays_for_good(tmp_path):
     async with at_work(tmp_path) as on:
         data = tmp_path / "hold.json.part"
         data.mkdir()  # in the way of the new file
@@ -273,18 +257,12 @@ async def test_a_hold_that_cannot_be_saved_holds_until_growd_ends(tmp_path):
             on.want()
             await on.clock.advance(1.0)
         assert on.is_safe()
-        status = StatusNode(on.bus, ["environment_1"]).snapshot()
-        assert any(
-            "the hold is not saved and ends with growd: " in failure for failure in told(status, "failure")
-        )
+        failures = told(StatusNode(on.bus, ["environment_1"]).snapshot(), "failure")
+        assert any("the hold is not saved and ends with growd: " in failure for failure in failures)
         await on.call("release")
         await on.until_it_does_what_is_wanted()
         assert told(StatusNode(Bus(on.clock), []).snapshot(), "failure") == []
-
-
-async def test_a_hold_that_cannot_be_removed_stays(tmp_path):
-    async with at_work(tmp_path) as on:
-        file_of(tmp_path, Holder.PERSON).mkdir()
+        file_of(tmp_path, Holder.PERSON).mkdir()  # which cannot be removed
         await on.hold.read()
         assert "hold.json cannot be read: Is a directory" in on.hold.reason
         answer = await on.call("release")
@@ -298,21 +276,17 @@ async def test_a_hold_that_cannot_be_removed_stays(tmp_path):
 async def test_a_failed_output_is_named_in_the_answer(tmp_path):
     async with at_work(tmp_path) as on:
         on.rig.machine.faults.inject(Fault("refused", f"gpio-{VALVE.pin}"))
+        valve = "environment_1/actuators/valve"
         answer = await on.call("set", "cleaning")
-        assert answer == {
-            "success": False,
-            "message": "the hold is set, but these outputs are not known to be safe: "
-            "environment_1/actuators/valve",
-        }
+        words = f"the hold is set, but these outputs are not known to be safe: {valve}"
+        assert answer == {"success": False, "message": words}
         node = StatusNode(on.bus, ["environment_1"])
         status = node.snapshot()
-        assert status.unsafe == ["environment_1/actuators/valve"]
-        assert "unsafe: outputs are held and not known to be safe: environment_1/actuators/valve" in told(
-            status, "failure"
-        )
-        assert report(status).startswith(
-            "HELD: all outputs are held, but not all are known to be safe, since "
-        )
+        assert status.unsafe == [valve]
+        failure = f"unsafe: outputs are held and not known to be safe: {valve}"
+        assert failure in told(status, "failure")
+        held = "HELD: all outputs are held, but not all are known to be safe, since "
+        assert report(status).startswith(held)
         assert "all outputs are safe" not in report(status) + service_line(status)
         on.rig.machine.faults.clear()
         await on.clock.until(lambda: not node.snapshot().unsafe, within=70)
@@ -332,15 +306,9 @@ def test_a_damaged_file_holds(content, tmp_path):
 
 
 @pytest.mark.parametrize("since", [1e300, -1e300, 0.0])
-def test_a_hold_of_an_impossible_time_has_a_sentence(since):
-    assert str(Hold(Holder.PERSON, "x", "y", since)).endswith(" by y: x; release with `growd safe --release`")
-
-
-def test_a_reason_has_one_line():
-    hold = Hold(Holder.PERSON, "x\nHELD: y\x1b[2J", "an\nn", 0.0)
-    assert (
-        str(hold) == r"all outputs are safe by an\nn: x\nHELD: y\x1b[2J; release with `growd safe --release`"
-    )
+def test_a_hold_is_one_line_also_of_an_impossible_time(since):
+    line = str(Hold(Holder.PERSON, "x\nHELD: y\x1b[2J", "an\nn", since))
+    assert line.endswith(r" by an\nn: x\nHELD: y\x1b[2J; release with `growd safe --release`")
 
 
 async def test_the_pause_of_a_dose_is_kept_after_a_short_hold(tmp_path):

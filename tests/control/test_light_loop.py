@@ -6,8 +6,8 @@ from closed_loop import Lamp, LightLoop
 SETTLED_S = 300
 
 
-@pytest.mark.parametrize("set_point", [200, 3_000, 20_000])
-@pytest.mark.parametrize("daylight_share", [0, 0.5, 1.1, 2])
+@pytest.mark.parametrize("set_point", [200, 20_000])
+@pytest.mark.parametrize("daylight_share", [0, 0.5, 1.1])
 async def test_a_lamp_of_gamma_2_2_meets_each_set_point_beside_daylight(set_point, daylight_share):
     loop = LightLoop(Lamp(gamma=2.2, ramp_s=5))
     loop.daylight = set_point * daylight_share

@@ -66,10 +66,10 @@ async def test_a_heater_and_a_cooler_do_not_alternate(lamps):
         loop.want(TEMPERATURE, 24.0)
         await loop.clock.advance(3_600)
         before = {name: loop.on_s(name) for name in loop.levels}
-        await loop.clock.advance(3 * 3_600)
+        await loop.clock.advance(3_600)
         ran = {name: loop.on_s(name) - before[name] for name in loop.levels}
     idle, busy = ("air_cooler", "air_heater") if lamps == 0 else ("air_heater", "air_cooler")
-    assert ran[busy] > 300
+    assert ran[busy] > 100
     assert ran[idle] == 0
 
 
@@ -141,13 +141,21 @@ async def test_a_fan_for_three_variables_follows_the_largest_demand():
         assert loop.levels[FAN] == 1.0
 
 
-@pytest.mark.parametrize(("room_degc", "lamps", "runs"), [(20.0, 1.0, True), (30.0, 0.0, False)])
-async def test_a_fan_does_not_cool_with_air_that_is_warmer(room_degc, lamps, runs):
-    parameters = ChamberParameters(ambient_temperature_degc=room_degc)
-    loop = ClimateLoop(climate_config([TEMPERATURE, ROOM_TEMPERATURE], [EXHAUST]), parameters)
+@pytest.mark.parametrize(
+    ("variable", "wanted", "room", "lamps", "runs"),
+    [
+        (TEMPERATURE, 17.0, {"ambient_temperature_degc": 20.0}, 1.0, True),
+        (TEMPERATURE, 17.0, {"ambient_temperature_degc": 30.0}, 0.0, False),
+        (HUMIDITY, 25.0, {"ambient_humidity_percent": 30.0}, 0.0, True),
+        (HUMIDITY, 25.0, {"ambient_humidity_percent": 95.0}, 0.0, False),
+    ],
+)
+async def test_a_fan_does_not_work_with_air_that_is_warmer_or_moister(variable, wanted, room, lamps, runs):
+    measured = [TEMPERATURE, HUMIDITY, ROOM_TEMPERATURE, ROOM_HUMIDITY]
+    loop = ClimateLoop(climate_config(measured, [EXHAUST]), ChamberParameters(**room))
     async with loop.running():
         loop.light(lamps)
-        loop.want(TEMPERATURE, 17.0)
+        loop.want(variable, wanted)
         await loop.clock.advance(1_800)
         assert (loop.on_s(FAN) > 0) is runs
 
@@ -179,17 +187,6 @@ async def test_a_cooler_works_alone_where_the_fan_beside_it_cannot_help():
         await loop.clock.advance(1_800)
         assert loop.on_s("air_cooler") > 300
         assert loop.on_s(FAN) < 30  # until the air was cooler than the room
-
-
-@pytest.mark.parametrize(("room_percent", "runs"), [(30.0, True), (95.0, False)])
-async def test_a_fan_does_not_dry_with_air_that_is_moister(room_percent, runs):
-    parameters = ChamberParameters(ambient_humidity_percent=room_percent)
-    measured = [TEMPERATURE, HUMIDITY, ROOM_TEMPERATURE, ROOM_HUMIDITY]
-    loop = ClimateLoop(climate_config(measured, [EXHAUST]), parameters)
-    async with loop.running():
-        loop.want(HUMIDITY, 25.0)
-        await loop.clock.advance(1_800)
-        assert (loop.on_s(FAN) > 0) is runs
 
 
 async def test_a_dimmed_fan_gets_levels_instead_of_doses():

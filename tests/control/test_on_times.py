@@ -59,10 +59,18 @@ def test_the_memory_of_doses_is_bounded(doses):
     assert len(given.dose.state(given.now)) <= HOUR_S / BIN_S + 2
 
 
-@pytest.mark.parametrize("saved", [3, "x", [3], [[1]], [[1, "x"]], [[1, -1]], [[1, float("nan")]], {"a": 1}])
-def test_an_invalid_saved_dose_is_refused(saved):
-    with pytest.raises((TypeError, ValueError)):
-        RollingDose().restore(saved, 0.0)
+def test_invalid_saved_doses_days_and_times_are_refused():
+    doses = (3, "x", [3], [[1]], [[1, "x"]], [[1, -1]], [[1, float("nan")]], {"a": 1})
+    days = (None, 3, [], ["2026-11-22"], [1, 2], ["a", "b"], ["a", -1], ["a", float("inf")])
+    times = (None, "x", -1.0, 1e300, float("nan"))
+    wall = SteadyWallClock(Steps(NINE))
+    for restore, saved in (
+        *((lambda saved: RollingDose().restore(saved, 0.0), each) for each in doses),
+        *((OnTimeOfDay().restore, each) for each in days),
+        *((wall.restore, wall.state() | {"time": each}) for each in times),
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            restore(saved)
 
 
 WRITES = st.lists(
@@ -97,6 +105,12 @@ def test_the_rest_counts_from_the_last_output_that_was_shut():
     assert times.rest(20.0) == 0.0
     times.wrote("b", 0.0, 21.0)
     assert times.rest(30.0) == 9.0
+    slow = OnTimes()  # on since the begin of the write, and off since its end
+    slow.wrote("plug", 1.0, 13.0, 3.0)
+    assert slow.stretch(13.0) == 3.0
+    slow.wrote("plug", 1.0, 15.0, 2.0)  # repeated
+    slow.wrote("plug", 0.0, 22.0, 3.0)
+    assert (slow.total(30.0), slow.rest(30.0)) == (12.0, 8.0)
 
 
 @pytest.fixture
@@ -134,14 +148,6 @@ def test_a_clock_that_steps_back_or_was_never_set_starts_no_day(berlin):
     restored.restore(hours.state())
     assert restored.seconds(5_000.0) == 200.0
     assert restored.seconds(noon + 86_400.0) == 0.0
-
-
-@pytest.mark.parametrize(
-    "saved", [None, 3, [], ["2026-11-22"], [1, 2], ["a", "b"], ["a", -1], ["a", float("inf")]]
-)
-def test_an_invalid_saved_day_is_refused(saved):
-    with pytest.raises((TypeError, ValueError)):
-        OnTimeOfDay().restore(saved)
 
 
 NINE = 1_760_000_400.0  # 09:00 in UTC
@@ -224,20 +230,3 @@ def test_a_step_of_an_unsynchronised_clock_during_a_restart_is_ignored():
     wall = SteadyWallClock(clock)
     assert wall.restore(saved) == 100.0
     assert wall.time(clock.monotonic()) == NINE + 100.0
-
-
-@pytest.mark.parametrize("time", [None, "x", -1.0, 1e300, float("nan")])
-def test_an_invalid_saved_time_is_refused(time):
-    clock = Steps(NINE)
-    with pytest.raises((TypeError, ValueError)):
-        SteadyWallClock(clock).restore({**SteadyWallClock(clock).state(), "time": time})
-
-
-def test_an_output_is_on_since_the_begin_of_the_write_and_off_since_its_end():
-    times = OnTimes()
-    times.wrote("plug", 1.0, 13.0, 3.0)
-    assert times.stretch(13.0) == 3.0
-    times.wrote("plug", 1.0, 15.0, 2.0)  # repeated
-    times.wrote("plug", 0.0, 22.0, 3.0)
-    assert times.total(30.0) == 12.0
-    assert times.rest(30.0) == 8.0

@@ -27,10 +27,7 @@ def test_a_set_point_in_ml_per_hour_allows_for_the_dead_time_of_each_dose(wanted
     share = of(60, dead_s).share(3600 * wanted, shortest_s)
     dose_s = shortest_s / (1 - share) if share < 1 else 1e9  # see growd.control.dosing
     assert share * (dose_s - dead_s) / dose_s == pytest.approx(wanted)
-
-
-def test_a_dimmed_pump_has_no_doses():
-    assert of(60, 0.4).share(900, 0.0) == 0.25
+    assert of(60, dead_s).share(900, 0.0) == 0.25  # a dimmed pump has no doses
 
 
 def test_given_volume_leaves_out_the_dead_time_of_each_start():

@@ -68,42 +68,30 @@ async def test_another_level_is_no_new_switching_and_an_unknown_one_does_not_cou
         heater = life.status("heater")
         assert (heater["cycles"], heater["on_s"]) == (1, 20.0)
         assert heater["energy_kwh"] == pytest.approx(15 * 200 / 3.6e6, abs=1e-4)
-
-
-async def test_a_slow_write_counts_from_its_begin_when_it_switches_on():
-    life = Life(ShortMemory())
-    async with running(life.clock, life.counters):
         await life.clock.advance(10)
-        life.counters.wrote("heater", 1.0, 3.0)
+        life.counters.wrote("fan", 1.0, 3.0)  # a slow write counts from its begin when it switches on
         await life.clock.advance(5)
-        life.counters.wrote("heater", 0.0, 2.0)
-        assert life.status("heater")["on_s"] == 8.0
+        life.counters.wrote("fan", 0.0, 2.0)
+        assert life.status("fan")["on_s"] == 8.0
 
 
-async def test_a_clean_restart_loses_nothing_and_counts_nothing_twice():
+async def test_a_clean_restart_loses_nothing_and_a_kill_only_the_time_since_the_last_save():
     memory = ShortMemory()
     for life_number in (1, 2, 3):
         life = Life(memory)
         async with running(life.clock, life.counters):
             await life.on_for("heater", 100.0)
         await life.counters.close()
-        assert (life.status("heater")["cycles"], life.status("heater")["on_s"]) == (
-            life_number,
-            100.0 * life_number,
-        )
-
-
-async def test_after_a_kill_only_the_time_since_the_last_save_is_missing():
-    memory = ShortMemory()
+        heater = life.status("heater")
+        assert (heater["cycles"], heater["on_s"]) == (life_number, 100.0 * life_number)
     life = Life(memory)
     async with running(life.clock, life.counters):
         life.counters.wrote("heater", 1.0)
         await life.clock.advance(SAVE_S + 100)  # and then the power fails
-    began = life.status("heater")["since"]
     after = Life(memory)
     async with running(after.clock, after.counters):
-        heater = after.status("heater")
-        assert (heater["cycles"], heater["on_s"], heater["since"]) == (1, SAVE_S, began)
+        found = after.status("heater")
+        assert (found["cycles"], found["on_s"], found["since"]) == (4, 300.0 + SAVE_S, heater["since"])
 
 
 async def test_what_was_counted_before_the_counters_were_read_is_added():
@@ -123,7 +111,7 @@ async def test_what_was_counted_before_the_counters_were_read_is_added():
         assert life.status("heater")["energy_kwh"] == pytest.approx(55 * 200 / 3.6e6, abs=1e-4)
 
 
-async def test_counters_are_never_saved_over_ones_that_could_not_be_read():
+async def test_counters_are_never_saved_over_ones_that_could_not_be_read_and_damaged_ones_begin_anew(caplog):
     memory = ShortMemory()
     memory.texts["e/outputs"] = json.dumps({"heater": {"since": 1.0, "cycles": 9}})
     life = Life(memory)
@@ -133,10 +121,6 @@ async def test_counters_are_never_saved_over_ones_that_could_not_be_read():
         await life.counters.close()
         memory.fails = False
         assert json.loads(memory.texts["e/outputs"])["heater"]["cycles"] == 9
-
-
-async def test_damaged_counters_begin_anew(caplog):
-    memory = ShortMemory()
     memory.texts["e/outputs"] = json.dumps({"heater": {"cycles": "many"}})
     life = Life(memory)
     async with running(life.clock, life.counters):

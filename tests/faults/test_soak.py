@@ -11,7 +11,6 @@ It leaves out the faults of the chamber's parts too, such as a welded relay: `be
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import gc
 import logging
@@ -22,7 +21,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -31,14 +30,15 @@ from growd.bus.messages import Quality
 from growd.config import Config, FilterOptions, Light, Output, Sensor
 from growd.output_roles import Lease
 from growd.store.local import LocalStore
-from growd.store.outbox import Outbox
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
 from growd_hwsim.errors import FaultError
 from growd_hwsim.fault_kinds import IN_CHAMBER, KINDS, WITH_AMOUNT
 from growd_hwsim.faults import Fault
+from support.outbox import opened
 from support.rig import rigged
-from support.scene import UNHINDERED
+from support.running import in_tasks
+from support.scene import UNHINDERED, VALVE, VALVE_PIN
 
 SEED = 4
 DAYS = 30
@@ -55,7 +55,9 @@ CONFIG = Config(
         Sensor(name="tsl2591_1", kind="tsl2591", bus=2, interval_s=MINUTE_S),
     ),
     light=Light(stale_after_s=400.0),
-    output=(Output(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", stale_after_s=400.0),),
+    output=(
+        Output(name="valve", pin=VALVE_PIN, variable="air_carbon_dioxide_valve_on", stale_after_s=400.0),
+    ),
     interlock=UNHINDERED,
     filter=FilterOptions(weight=1.0, stale_after_s=STALE_S),  # the measured value is the last reading
 )
@@ -201,30 +203,19 @@ class Truth:
 
     def __init__(self, rig):
         self._clock = rig.clock
-        self._times = {variable: [] for variable in ACCURACY}
-        self._values = {variable: [] for variable in ACCURACY}
-        self.is_valve_open = False
-        self._room = rig.machine.chamber
-        self._air, self._lux, self._set_actuator = (
-            self._room.air,
-            self._room.illuminance_lux,
-            self._room.set_actuator,
-        )
-        self._room.air = self._look_at_air
-        self._room.illuminance_lux = self._look_at_light
-        self._room.set_actuator = self._move
-
-    def lux(self):
-        return self._lux()
+        self._kept = {variable: [] for variable in ACCURACY}
+        room = rig.machine.chamber
+        self._air, self.lux = room.air, room.illuminance_lux
+        room.air, room.illuminance_lux = self._look_at_air, self._look_at_light
 
     def is_met(self, variable, value, time):
         """Whether a stored value is within the accuracy of the true value at its time."""
-        times, values = self._times[variable], self._values[variable]
-        met = values[bisect_left(times, time - LOOK_S) : bisect_right(times, time)]
-        return any(abs(value - true) <= ACCURACY[variable](true) for true in met)
+        kept = self._kept[variable]
+        met = kept[bisect_left(kept, time - LOOK_S, key=_time) : bisect_right(kept, time, key=_time)]
+        return any(abs(value - true) <= ACCURACY[variable](true) for _, true in met)
 
     def forget(self):
-        for kept in chain(self._times.values(), self._values.values()):
+        for kept in self._kept.values():
             kept.clear()
 
     def _look_at_air(self):
@@ -235,41 +226,33 @@ class Truth:
         return air
 
     def _look_at_light(self):
-        lux = self._lux()
+        lux = self.lux()
         self._note("light_illuminance", lux)
         return lux
 
     def _note(self, variable, value):
-        self._values[variable].append(value)
-        self._times[variable].append(self._clock.time())
+        self._kept[variable].append((self._clock.time(), value))
 
-    def _move(self, name, level, at=None):
-        self._set_actuator(name, level, at)
-        if name == "valve":
-            self.is_valve_open = level > 0.0
+
+_time = itemgetter(0)
 
 
 class Diary:
-    """The states of the devices, and whether carbon dioxide is known."""
+    """The states of the devices, with their times."""
 
     def __init__(self, rig):
         self._clock = rig.clock
+        self._node = rig.bus.node("diary")
+        self._health = {f"environment_1/diagnostics/{device}": device for device in RECOVERY_S}
         self.levels = {
             device: [(self._clock.monotonic(), rig.last(f"diagnostics/{device}").value)]
             for device in RECOVERY_S
         }
-        self.is_known = False
-        self._node = rig.bus.node("diary")
-        self._health = {f"environment_1/diagnostics/{device}": device for device in RECOVERY_S}
 
     async def run(self):
-        with self._node.subscribe(*self._health, "environment_1/measured/air_carbon_dioxide") as messages:
+        with self._node.subscribe(*self._health) as messages:
             async for message in messages:
-                now = self._clock.monotonic()
-                if message.topic in self._health:
-                    self.levels[self._health[message.topic]].append((now, message.value))
-                else:
-                    self.is_known = message.quality is Quality.OK
+                self.levels[self._health[message.topic]].append((self._clock.monotonic(), message.value))
 
     def forget(self):
         for kept in self.levels.values():
@@ -283,17 +266,11 @@ class Soak:
         self.rig = rig
         self._planned = planned
         self._today = []
-        self.truth = Truth(rig)
-        self.diary = Diary(rig)
+        self.truth, self.diary = Truth(rig), Diary(rig)
         self.stored = Counter()
         self.start = rig.clock.monotonic()
-        self._local = local
-        self._outbox = outbox
-        operator = rig.bus.node("operator")
-        self._wanted = {
-            variable: operator.publisher(f"environment_1/desired/{variable}")
-            for variable in ("light_illuminance", "air_carbon_dioxide_valve_on")
-        }
+        self._local, self._outbox = local, outbox
+        self._operator = rig.bus.node("operator")
         self._lux, self._lux_since, self._is_valve_wanted = 0.0, 0.0, False
 
     def now(self):
@@ -313,24 +290,25 @@ class Soak:
             (begin, lambda: self._want_light(LIT_LUX)),
             (begin + DAY_S / 2, lambda: self._want_light(0.0)),
         ]
-        for hours in range(0, 24, 6):
-            events.append((begin + hours * HOUR_S + 300.0, lambda: self._want_valve(is_open=True)))
-            events.append(
-                (begin + hours * HOUR_S + 300.0 + 2.5 * HOUR_S, lambda: self._want_valve(is_open=False))
-            )
+        for opens in range(300, int(DAY_S), int(6 * HOUR_S)):
+            events.append((begin + opens, lambda: self._want_valve(is_open=True)))
+            events.append((begin + opens + 2.5 * HOUR_S, lambda: self._want_valve(is_open=False)))
         events += [(begin + tick * TICK_S - 1.0, self._look) for tick in range(1, int(DAY_S / TICK_S) + 1)]
         for one in self._today:
             events.append((one.begin, lambda one=one: faults.inject(one.fault)))
             events.append((one.end, lambda one=one: faults.clear(one.fault.device)))
         return sorted((time, number, act) for number, (time, act) in enumerate(events))
 
+    def _want(self, variable, value):
+        self._operator.publisher(f"environment_1/desired/{variable}").publish(value)
+
     def _want_light(self, lux):
         self._lux, self._lux_since = lux, self.now()
-        self._wanted["light_illuminance"].publish(lux)
+        self._want("light_illuminance", lux)
 
     def _want_valve(self, *, is_open):
         self._is_valve_wanted = is_open
-        self._wanted["air_carbon_dioxide_valve_on"].publish(float(is_open))
+        self._want(VALVE, float(is_open))
 
     def _look(self):
         """Outputs without a fault follow their set points."""
@@ -341,8 +319,9 @@ class Soak:
             within = 0.02 if is_trimmed else 0.2
             assert self.truth.lux() == pytest.approx(self._lux, rel=within), self.story(now)
         if not self.is_struck("valve", now):
-            is_open = self._is_valve_wanted and self.diary.is_known
-            assert self.truth.is_valve_open == is_open, self.story(now)
+            is_known = self.rig.last("measured/air_carbon_dioxide").quality is Quality.OK
+            is_open = self.rig.machine.pins.high(VALVE_PIN) > 0
+            assert is_open == (self._is_valve_wanted and is_known), self.story(now)
 
     def is_struck(self, device, now, more_s=0.0):
         """Whether a device has a fault or is recovering from one."""
@@ -365,6 +344,7 @@ class Soak:
                 since = time - self.rig.clock.time() + self.now()
                 assert self.truth.is_met(variable, value, time), (document, self.story(since))
         await self._outbox.mark_delivered(batch)
+        self.truth.forget()
 
     def check_recoveries(self, day):
         """Each device is ok outside its faults and the time to recover."""
@@ -372,11 +352,9 @@ class Soak:
             for begin, end in self._well(device, day):
                 times = [time - self.start for time, _ in levels]
                 during = levels[max(0, bisect_right(times, begin) - 1) : bisect_left(times, end)]
-                assert {status["level"] for _, status in during} == {0}, (
-                    device,
-                    during,
-                    self.story(during[-1][0] - self.start),
-                )
+                states = {status["level"] for _, status in during}
+                assert states == {0}, (device, during, self.story(during[-1][0] - self.start))
+        self.diary.forget()
 
     def _well(self, device, day):
         """The times of a day in which a device must be ok."""
@@ -396,20 +374,12 @@ async def soaking(folder):
         room = rig.machine.chamber
         room.parameters = dataclasses.replace(room.parameters, valve_flow_l_min=0.001, daylight_lux=0.0)
         local = await LocalStore.open(folder / "growd.sqlite3")
-        outbox = await Outbox.open(local, rig.clock, commit_interval=HOUR_S)
-        recorder = Recorder(rig.bus, outbox, PointMaker(local.device), ["environment_1"])
-        soak = Soak(rig, local, outbox, schedule(random.Random(SEED)))
-        runs = {"recorder": recorder.run, "outbox": outbox.run, "diary": soak.diary.run}
-        tasks = [asyncio.create_task(run(), name=name) for name, run in runs.items()]
-        try:
-            yield soak
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-            await outbox.close()
-            await local.close()
-        assert all(task.cancelled() for task in tasks)
+        async with opened(local, rig.clock, commit_interval=HOUR_S) as outbox:
+            recorder = Recorder(rig.bus, outbox, PointMaker(local.device), ["environment_1"])
+            soak = Soak(rig, local, outbox, schedule(random.Random(SEED)))
+            async with in_tasks(recorder, outbox, soak.diary):
+                yield soak
+        await local.close()
 
 
 def memory_mb():
@@ -463,8 +433,6 @@ async def test_days_of_faults_leave_no_outage_and_no_false_point(tmp_path, by_th
             await soak.live(day)
             await soak.check_points()
             soak.check_recoveries(day)
-            soak.truth.forget()
-            soak.diary.forget()
             holdings.append((threading.active_count(), memory_mb()))
     threads, memory = zip(*holdings, strict=True)
     assert len(set(threads)) == 1, threads

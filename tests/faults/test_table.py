@@ -545,42 +545,32 @@ async def test_three_sensors_outvote_one_with_wrong_values(row):
         assert set(scene.moments[-1].states.values()) == {"ok"}
 
 
-@dataclass(frozen=True)
-class Rare:
-    """300 s of a fault that affects some messages."""
-
-    kind: str
-    device: str
-    probability: float  # of each message; a reading has four of them or more
-    failures: int  # at least
-    outages: int  # two failures in a row, at most
-    gap_s: float  # the longest time without a point, at most
-
-
-RARELY = (
-    Rare("absent", "scd30", 0.02, failures=10, outages=4, gap_s=10.0),
-    Rare("bus_error", "bh1750", 0.02, failures=10, outages=4, gap_s=10.0),
-    Rare("timeout", "i2c-1", 0.02, failures=10, outages=4, gap_s=10.0),
-    Rare("bad_crc", "scd30", 0.05, failures=10, outages=4, gap_s=10.0),
-    Rare("bad_checksum", "mhz19", 0.3, failures=30, outages=25, gap_s=20.0),
+@pytest.mark.parametrize(
+    ("fault", "failures", "outages", "gap_s"),
+    [
+        (("absent", "scd30", 0.02), 10, 4, 10.0),
+        (("bus_error", "bh1750", 0.02), 10, 4, 10.0),
+        (("timeout", "i2c-1", 0.02), 10, 4, 10.0),
+        (("bad_crc", "scd30", 0.05), 10, 4, 10.0),
+        (("bad_checksum", "mhz19", 0.3), 30, 25, 20.0),
+    ],
 )
-
-
-@pytest.mark.parametrize("rare", RARELY, ids=lambda rare: f"{rare.kind}-{rare.device}")
-async def test_a_sporadic_fault_is_counted_and_seldom_an_outage(rare, caplog):
+async def test_a_sporadic_fault_is_counted_and_seldom_an_outage(fault, failures, outages, gap_s, caplog):
+    """In 300 s; the probability is that of each message, and a reading has four of them or more."""
+    kind, device, probability = fault
     caplog.set_level(logging.INFO, "growd")
-    variable = "light_illuminance" if rare.device in LIGHT_SENSORS else "air_carbon_dioxide"
-    async with steady_scene(config_of(rare.device)) as scene:
-        scene.strike(Fault(rare.kind, rare.device, probability=rare.probability, seed=1))
+    variable = "light_illuminance" if device in LIGHT_SENSORS else "air_carbon_dioxide"
+    async with steady_scene(config_of(device)) as scene:
+        scene.strike(Fault(kind, device, probability=probability, seed=1))
         await scene.watch(300.0)
         counters = scene.device(STRUCK)["counters"]
         times = [scene.time_of(point) for point in scene.stored(variable, scene.steady_at, scene.now)]
-        assert counters["failures"] >= rare.failures
-        assert counters["outages"] <= rare.outages
-        assert max(after - before for before, after in pairwise(times)) <= rare.gap_s
+        assert counters["failures"] >= failures
+        assert counters["outages"] <= outages  # two failures in a row
+        assert max(after - before for before, after in pairwise(times)) <= gap_s
         assert scene.false_points() == []
-    failures = [record for record in caplog.records if " has failed: " in record.getMessage()]
-    assert len(failures) == counters["outages"]
+    told = [record for record in caplog.records if " has failed: " in record.getMessage()]
+    assert len(told) == counters["outages"]
 
 
 def test_the_table_has_every_kind_of_fault_at_each_of_its_devices():

@@ -1,6 +1,7 @@
 """Set points by hand: over restarts, and as overrides of a recipe."""
 
 import asyncio
+import json
 import logging
 
 import pytest
@@ -66,7 +67,9 @@ async def test_a_set_point_out_of_reach_gets_a_warning(chamber):
 async def test_a_set_point_by_hand_survives_restarts_until_released(chamber, caplog):
     caplog.set_level(logging.INFO, "growd")
     async with chamber.on():
-        assert await chamber.post(TEMPERATURE, 21.5) == ""
+        for _ in range(3):
+            assert await chamber.post(TEMPERATURE, 21.5) == ""
+        assert chamber.set_points_by_hand.saves == 1  # not again for the same
         since = chamber.desired(TEMPERATURE).time
     for _ in range(2):
         await chamber.clock.advance(60)
@@ -83,13 +86,20 @@ async def test_a_set_point_by_hand_survives_restarts_until_released(chamber, cap
         assert chamber.desired(TEMPERATURE) is None
 
 
-async def test_the_start_of_a_recipe_names_remaining_set_points_by_hand(chamber):
+async def test_a_recipe_ends_set_points_by_hand_once_it_sets_their_variables(chamber):
     async with chamber.on():
-        chamber.recipes["r"] = simple([0, TEMPERATURE, 20], [900, TEMPERATURE, 0])
         await chamber.post("light_intensity_red", 0.0)
         await chamber.post(TEMPERATURE, 30)
-        answer = await chamber.start("r")
-        assert answer["message"].endswith("set points by hand stay in force: light_intensity_red 0 fraction")
+        await chamber.post(LIGHT, 500)
+        message = (await chamber.start())["message"]  # it sets the light after 200 s
+        assert "set points by hand stay in force: " in message
+        assert "light_intensity_red 0 fraction" in message
+        assert TEMPERATURE not in message
+        assert (now(chamber), now(chamber, LIGHT)) == (20, 500)
+        await chamber.clock.advance(199)
+        assert now(chamber, LIGHT) == 500
+        await chamber.clock.advance(2)
+        assert (now(chamber, LIGHT), now(chamber, "light_intensity_red")) == (8000, 0)
 
 
 @pytest.mark.parametrize(("early", "expected"), [(19, 19), (None, None)])
@@ -116,18 +126,10 @@ async def test_a_set_point_that_follows_from_another_is_none_by_hand(chamber):
 
 async def test_without_a_store_nothing_is_saved(chamber):
     chamber.set_points_by_hand = None
-    async with chamber.on():
-        assert await chamber.post(TEMPERATURE, 21.5) == ""
-    async with chamber.on():
-        assert chamber.desired(TEMPERATURE) is None
-
-
-async def test_a_repeated_set_point_is_not_saved_again(chamber):
-    async with chamber.on():
-        for _ in range(10):
-            await chamber.post(TEMPERATURE, 21.5)
-            await chamber.clock.advance(1)
-        assert chamber.set_points_by_hand.saves == 1
+    for expected in (None, None):
+        async with chamber.on():
+            assert chamber.desired(TEMPERATURE) is expected
+            assert await chamber.post(TEMPERATURE, 21.5) == ""
 
 
 async def test_no_client_is_answered_before_its_set_point_is_saved(chamber):
@@ -170,22 +172,21 @@ async def test_on_a_full_disk_a_set_point_applies_and_the_answer_warns(chamber):
         assert now(chamber) == 21.5
 
 
-@pytest.mark.parametrize(
-    "saved",
-    [
-        '{"air_temperature": {"value": 86, "by": "anna", "since": 1}}',
-        '{"air_temperature": {"value": "warm", "by": "anna", "since": 1}}',
-        '{"air_temperature": 21}',
-        '{"warmth": {"value": 21, "by": "anna", "since": 1}}',
-    ],
-)
-async def test_an_invalid_saved_set_point_is_dropped(chamber, saved):
-    chamber.set_points_by_hand.text = saved
-    async with chamber.on():
-        if "warmth" not in saved:
-            assert chamber.desired(TEMPERATURE).quality is Quality.STALE  # so the data says that it ended
-        assert now(chamber) is None
-        assert (await chamber.start())["success"]
+async def test_an_invalid_saved_set_point_is_dropped(chamber):
+    who = {"by": "anna", "since": 1}
+    for saved in (
+        {TEMPERATURE: {"value": 86} | who},
+        {TEMPERATURE: {"value": "warm"} | who},
+        {TEMPERATURE: 21},
+        {"warmth": {"value": 21} | who},
+    ):
+        chamber.set_points_by_hand.text = json.dumps(saved)
+        async with chamber.on():
+            if TEMPERATURE in saved:
+                assert chamber.desired(TEMPERATURE).quality is Quality.STALE  # so the data says that it ended
+            assert now(chamber) is None
+            assert (await chamber.start())["success"]
+            await chamber.stop()
 
 
 async def test_null_releases_only_set_points_and_commands(chamber):
@@ -209,7 +210,8 @@ async def test_null_releases_only_set_points_and_commands(chamber):
 
 
 async def test_it_overrides_the_recipe_until_its_next_change(chamber):
-    chamber.recipes["r"] = simple((0, TEMPERATURE, 20), (100, TEMPERATURE, 25), (900, TEMPERATURE, 25))
+    operations = (0, 20), (50, 20), (100, 25), (900, 25)  # the second one changes nothing
+    chamber.recipes["r"] = simple(*((at, TEMPERATURE, value) for at, value in operations))
     async with chamber.on():
         await chamber.start("r")
         await chamber.clock.advance(10)
@@ -219,10 +221,10 @@ async def test_it_overrides_the_recipe_until_its_next_change(chamber):
         assert events(chamber) == f"air_temperature 30 degC by hand overrides {over} (by anna)"
         (reported,) = chamber.bus.find_node("e/set_points").details()["set_points"]
         assert reported["over"] == over
+        assert reported["until"] == pytest.approx(chamber.clock.time() + 90, abs=1)
         assert await over_time(chamber, 1, 50, 89, 91) == [30, 30, 30, 25]
-        assert (
-            events(chamber) == "air_temperature 30 degC by hand ends: the recipe sets air_temperature 25 degC"
-        )
+        ends = "air_temperature 30 degC by hand ends: the recipe sets air_temperature 25 degC"
+        assert events(chamber) == ends
         assert chamber.bus.find_node("e/set_points").details()["set_points"] == []
 
 
@@ -238,25 +240,15 @@ async def test_set_points_by_hand_and_their_release_are_events(chamber):
         assert topic.last.number == number
         await chamber.post(TEMPERATURE, None)
         assert (topic.last.value["code"], topic.last.value["fields"]) == ("hand_released", fields)
-        chamber.recipes["r"] = simple((0, TEMPERATURE, 20), (100, TEMPERATURE, 25), (900, TEMPERATURE, 25))
-        await chamber.start("r")
-        await chamber.post(TEMPERATURE, 30)
-        (reported,) = chamber.bus.find_node("e/set_points").details()["set_points"]
-        assert reported["until"] == pytest.approx(chamber.clock.time() + 100, abs=1)
 
 
-async def test_releasing_nothing_is_reported(chamber):
-    words = f"{TEMPERATURE} had no set point by hand to release"
+async def test_a_release_restores_the_set_point_of_the_recipe_and_one_of_nothing_is_reported(chamber):
+    nothing = f"{TEMPERATURE} had no set point by hand to release"
     async with chamber.on():
-        assert await chamber.post(TEMPERATURE, None) == words
+        assert await chamber.post(TEMPERATURE, None) == nothing
         await chamber.start()
         over = await chamber.post(TEMPERATURE, None)
-        assert over.startswith(f"{words}; now in force: the recipe day (20 degC)")
-
-
-async def test_a_release_restores_the_set_point_of_the_recipe(chamber):
-    async with chamber.on():
-        await chamber.start()
+        assert over.startswith(f"{nothing}; now in force: the recipe day (20 degC)")
         await chamber.post(TEMPERATURE, 30)
         with chamber.client.subscribe(f"e/desired/{TEMPERATURE}") as messages:
             words = await chamber.post(TEMPERATURE, None)
@@ -287,16 +279,17 @@ async def test_which_set_points_are_changes_of_the_recipe(chamber, recipe, momen
         assert await over_time(chamber, *moments) == expected
 
 
-async def test_in_a_gap_it_overrides_until_the_next_span(chamber):
+async def test_in_a_gap_it_overrides_until_the_next_span_and_a_gap_at_the_start_releases_it(chamber):
     spans = [
-        {"start_time": 0, "end_time": 50, "value": 20},
+        {"start_time": 30, "end_time": 50, "value": 20},
         {"start_time": 100, "end_time": 200, "value": 22},
     ]
     phase = {"cycles": 1, "time_units": "seconds", "step": {TEMPERATURE: spans}}
     chamber.recipes["r"] = {"_id": "r", "format": "flexformat", "phases": [phase]}
     async with chamber.on():
+        await chamber.post(TEMPERATURE, 30)
         await chamber.start("r")
-        await chamber.clock.advance(60)
+        assert await over_time(chamber, 1, 31, 60) == [None, 20, None]
         assert "the recipe r (released)" in await chamber.post(TEMPERATURE, 30)
         assert await over_time(chamber, 39, 41) == [30, 22]
 
@@ -313,25 +306,6 @@ async def test_in_a_releasing_phase_it_ends_with_the_recipe(chamber):
         await chamber.stop()
         assert now(chamber) is None
         assert chamber.bus.find_node("e/set_points").details()["set_points"] == []
-
-
-async def test_a_recipe_that_begins_with_a_gap_releases_it(chamber):
-    spans = [{"start_time": 50, "end_time": 100, "value": 20}]
-    phase = {"cycles": 1, "time_units": "seconds", "step": {TEMPERATURE: spans}}
-    chamber.recipes["r"] = {"_id": "r", "format": "flexformat", "phases": [phase]}
-    async with chamber.on():
-        await chamber.post(TEMPERATURE, 30)
-        await chamber.start("r")
-        assert await over_time(chamber, 1, 51) == [None, 20]
-
-
-async def test_the_answer_skips_repeated_values_of_the_recipe(chamber):
-    chamber.recipes["r"] = phased(course((0, 20), (50, 20), (100, 22)))
-    async with chamber.on():
-        await chamber.start("r")
-        await chamber.clock.advance(10)
-        assert "next changes air_temperature, in 1 min 30 s," in await chamber.post(TEMPERATURE, 30)
-        assert await over_time(chamber, 50, 89, 91) == [30, 30, 22]
 
 
 async def test_a_pause_keeps_it_and_a_skip_to_another_set_point_ends_it(chamber):
@@ -361,18 +335,6 @@ async def test_the_end_of_the_recipe_releases_only_its_variables(chamber, end):
         await chamber.clock.advance(2)
     async with chamber.on():
         assert (now(chamber), now(chamber, "air_humidity")) == (None, 60)
-
-
-async def test_it_ends_when_a_recipe_first_sets_the_variable(chamber):
-    async with chamber.on():
-        await chamber.post(TEMPERATURE, 30)
-        await chamber.post(LIGHT, 500)
-        await chamber.start()  # it sets the light after 200 s
-        assert (now(chamber), now(chamber, LIGHT)) == (20, 500)
-        await chamber.clock.advance(199)
-        assert now(chamber, LIGHT) == 500
-        await chamber.clock.advance(2)
-        assert now(chamber, LIGHT) == 8000
 
 
 @pytest.mark.parametrize(("away", "expected"), [(10, 30), (80, 25)])

@@ -146,13 +146,16 @@ def test_a_time_of_day_is_skipped_or_repeated_at_dst_changes(month, day, hours):
     assert steps == hours
 
 
-def test_series_with_too_many_points_are_truncated():
+def test_series_with_too_many_points_are_truncated_and_of_very_many_changes_the_first_are_listed():
     cycle = [{"at": 0, "value": 20}, {"at": 1, "value": 21}]
     phase = {"duration": 86_400, "time_units": "seconds", "cycle": 2, "course": {AIR: cycle}}
-    drawn = plan_of("r", {"format": "phased", "phases": [phase]}, NOON, BERLIN)
+    recipe = {"format": "phased", "phases": [phase]}
+    drawn = plan_of("r", recipe, NOON, BERLIN)
     assert drawn["truncated"]
     assert len(drawn["series"][AIR]) <= 2 * MAX_DRAWN
     assert drawn["series"][AIR][-1][0] == MAX_DRAWN - 1
+    listed = changes_of(recipe, 40_000, 86_400)
+    assert [at for at, *_ in listed] == [40_001 + number for number in range(MAX_COMING)]
 
 
 @pytest.mark.parametrize(("more", "is_cut"), [(0, False), (1, True)])
@@ -262,10 +265,3 @@ def test_changes_far_into_a_long_recipe_are_found():
     (first, *_) = coming_changes(plan, 8 * year, 8 * year + 86_400, NOON, BERLIN, has_begun=True)
     assert first["time"] == pytest.approx(NOON + 8 * year + 10 * 3600, abs=3600)
     assert next_change(plan, LIGHT, 8 * year, NOON, BERLIN) == first["time"] - NOON
-
-
-def test_of_very_many_changes_the_first_are_listed():
-    cycle = [{"at": 0, "value": 20}, {"at": 1, "value": 21}]
-    phase = {"duration": 86_400, "time_units": "seconds", "cycle": 2, "course": {AIR: cycle}}
-    listed = changes_of({"format": "phased", "phases": [phase]}, 40_000, 86_400)
-    assert [at for at, *_ in listed] == [40_001 + number for number in range(MAX_COMING)]

@@ -82,49 +82,29 @@ SPAN = {"start_time": 0, "end_time": 24, "value": 20}
 
 
 @pytest.mark.parametrize(
-    ("change", "place", "sentence"),
+    ("change", "place", "words"),
     [
-        ({"cycles": 0}, "/cycles", "whole number, 1 or more, got 0"),
-        ({"time_units": "weeks"}, "/time_units", "expected one of days, hours, minutes, seconds, millisec"),
-        (
-            {"variable_units": {AIR: "degR"}, "step": {AIR: [SPAN]}},
-            f"/variable_units/{AIR}",
-            "degF, F, fahrenheit",
-        ),
+        ({"variable_units": {AIR: "degR"}, "step": {AIR: [SPAN]}}, f"/variable_units/{AIR}", "degF, F, fahr"),
         ({"variable_units": {LIGHT: None}}, f"/variable_units/{LIGHT}", "got null"),
         ({"variable_units": {LIGHT: "percent"}}, f"/variable_units/{LIGHT}", "one of lux, lx, klux, got"),
-        ({"step": {}}, "/step", "an array of spans for one variable or more, got an object with 0 members"),
         ({"variable_units": {"no": "lux"}, "step": {"no": [SPAN]}}, "/step/no", 'no variable "no"'),
         ({"step": {"air/temp": []}}, "/step/air~1temp", 'no variable "air/temp"'),
-        ({"step": {AIR: [SPAN | {"start_time": -1}]}}, f"/step/{AIR}/0/start_time", "0 or more, got -1"),
-        (
-            {"step": {AIR: [SPAN | {"start_time": 25}]}},
-            f"/step/{AIR}/0/end_time",
-            "above start_time, 25, got 24",
-        ),
+        ({"step": {AIR: [SPAN | {"start_time": 25}]}}, f"/step/{AIR}/0/end_time", "above start_time, 25"),
         ({"step": {AIR: [SPAN | {"end_time": 1e9}]}}, f"/step/{AIR}/0/end_time", "more than ten years"),
-        ({"step": {AIR: [SPAN | {"value": 86}]}}, f"/step/{AIR}/0/value", "from -40 to 85 degC, not 86"),
         ({"step": {AIR: [SPAN | {"end_time": 1e-9}]}}, "/step", "it is 1e-09 hours long; the minimum"),
+        ({"step": {AIR: [SPAN | {"value": 86}]}}, f"/step/{AIR}/0/value", "from -40 to 85 degC, not 86"),
     ],
 )
-def test_an_error_names_its_place(change, place, sentence):
+def test_an_error_names_its_place(change, place, words):
     (finding,) = errors(check(flexformat(DAY, DAY | change)))
-    assert (finding.severity, finding.pointer) == (Severity.ERROR, f"/phases/1{place}")
-    assert sentence in finding.sentence
+    assert finding.pointer == f"/phases/1{place}"
+    assert words in finding.sentence
 
 
-@pytest.mark.parametrize(
-    ("phases", "pointer", "sentence"),
-    [
-        ([], "/phases", "expected an array of 1 to 1000 phases, got an array of 0 elements"),
-        ([DAY, 7], "/phases/1", "expected a phase as an object, got 7"),
-        ([DAY | {"cycles": 4_000}], "/phases", "together they last 4000 days, which is more than ten years"),
-    ],
-)
-def test_an_error_of_the_phases_names_their_place(phases, pointer, sentence):
-    (finding,) = check({"format": "flexformat", "phases": phases})
-    assert (finding.severity, finding.pointer) == (Severity.ERROR, pointer)
-    assert sentence in finding.sentence
+def test_phases_that_are_too_long_together_are_an_error():
+    (finding,) = check(flexformat(DAY | {"cycles": 4_000}))
+    assert (finding.severity, finding.pointer) == (Severity.ERROR, "/phases")
+    assert "together they last 4000 days, which is more than ten years" in finding.sentence
 
 
 def test_all_findings_come_at_once():

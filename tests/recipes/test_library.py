@@ -15,9 +15,11 @@ async def plan(chamber, **arguments):
     return await chamber.bus.services.get("e/recipe_plan").call(arguments)
 
 
-async def test_an_unsaved_recipe_is_drawn_for_any_start(on):
+async def test_an_unsaved_recipe_is_checked_and_drawn_for_any_start(on):
     operations = [[100, LIGHT, 8000], [0, TEMPERATURE, 20], [200, LIGHT, 0]]
     document = {"format": "simple", "operations": operations}
+    checked = await on.bus.services.get("e/check_recipe").call({"recipe": document})
+    assert (checked["valid"], checked["duration"]) == (True, 200)
     answer = await plan(on, recipe=document, start=BEGAN + 3600)
     assert answer["success"], answer
     assert (answer["message"], answer["plan"]["start"]) == ("the plan of the recipe", BEGAN + 3600)
@@ -32,31 +34,22 @@ async def test_an_unsaved_recipe_is_drawn_for_any_start(on):
     assert (await plan(on, recipe=document))["plan"]["start"] == BEGAN
 
 
-async def test_the_errors_of_an_unsaved_recipe_are_findings_with_places(on):
-    answer = await plan(on, recipe=BAD)
-    assert (answer["success"], answer["plan"]) == (False, None)
-    assert answer["message"].startswith("the recipe is not valid: /operations/0/0: expected the offset")
+async def test_the_errors_of_a_recipe_are_findings_with_places(on):
+    on.recipes["bad"] = BAD
     checked = await on.bus.services.get("e/check_recipe").call({"recipe": BAD})
-    assert answer["findings"] == checked["findings"] != []
     assert checked["duration"] == 0
-
-
-async def test_a_check_has_the_length_of_the_recipe(on):
-    checked = await on.bus.services.get("e/check_recipe").call({"recipe": DAY})
-    assert (checked["valid"], checked["duration"]) == (True, DAY["operations"][-1][0])
+    for arguments, name in (({"recipe": BAD}, "the recipe"), ({"recipe_id": "bad"}, "the recipe bad")):
+        answer = await plan(on, **arguments)
+        assert (answer["success"], answer["plan"]) == (False, None)
+        assert answer["message"].startswith(f"{name} is not valid: /operations/0/0: expected the offset")
+        assert answer["findings"] == checked["findings"]
+        assert len(answer["findings"]) == 2
 
 
 @pytest.mark.parametrize("document", [3, "text", [], {}, {"format": None}])
 async def test_anything_can_be_typed(on, document):
     answer = await plan(on, recipe=document)
     assert (answer["success"], [each["severity"] for each in answer["findings"]]) == (False, ["error"])
-
-
-async def test_the_errors_of_a_saved_recipe_are_findings_too(on):
-    on.recipes["bad"] = BAD
-    answer = await plan(on, recipe_id="bad")
-    assert answer["message"].startswith("the recipe bad is not valid: /operations/0/0: expected")
-    assert len(answer["findings"]) == 2
 
 
 async def test_the_plan_of_the_run_has_its_position_and_coming_changes(on):
@@ -69,16 +62,11 @@ async def test_the_plan_of_the_run_has_its_position_and_coming_changes(on):
         (1000, TEMPERATURE, None),
         (1000, LIGHT, None),
     ]
-
-
-async def test_the_changes_of_a_paused_run_are_those_after_a_resumption_now(on):
-    await on.start("day")
-    await on.clock.advance(150)
     await on.ask("pause_recipe")
     await on.clock.advance(1000)
     paused = (await plan(on))["plan"]
     assert (paused["state"], paused["elapsed"], paused["start"]) == ("paused", 150, BEGAN + 1000)
-    assert paused["next"][0]["time"] == BEGAN + 1200
+    assert paused["next"][0]["time"] == BEGAN + 1200  # after a resumption now
 
 
 async def test_many_calls_are_computed_one_after_another_and_most_of_a_pile_are_refused(on, monkeypatch):

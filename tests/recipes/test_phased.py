@@ -122,65 +122,36 @@ def test_a_valid_recipe_has_no_findings():
 
 
 @pytest.mark.parametrize(
-    ("change", "place", "sentence"),
+    ("change", "place", "words"),
     [
-        ({"duration": 0}, "/duration", "expected a number above 0, got 0"),
-        ({"duration": 1e-9}, "/duration", "1e-09 is too short; the minimum is a millisecond"),
-        ({"duration": None, "course": {}}, "/duration", "above 0, got null"),
-        ({"duration": 4000}, "/duration", "more than ten years; it is in days"),
-        ({"time_units": "milliseconds"}, "/time_units", "expected one of days, hours, minutes, seconds"),
-        ({"name": None}, "/name", "expected a text, got null"),
-        ({"otherwise": "keep"}, "/otherwise", 'expected one of hold, release, got "keep"'),
-        ({"time_units": "hour"}, "/time_units", 'minutes, seconds, got "hour"; did you mean hours?'),
-        ({"otherwize": "hold"}, "/otherwize", 'cycle, got "otherwize"; did you mean otherwise?'),
-        ({"daily": {LIGHT: points(("06:00", 1, "rmp"))}}, f"/daily/{LIGHT}/0/to_next", "did you mean ramp?"),
-        (
-            {"daily": {LIGHT: points(("06:00", "bright"))}},
-            f"/daily/{LIGHT}/0/value",
-            'true or false, got "bright"; light_illuminance takes 0 to 200000 lux',
-        ),
-        ({"cycles": 2}, "/cycles", "expected one of name, description, duration"),
-        ({"course": 5}, "/course", "expected an object with an array for each variable, got 5"),
-        ({"daily": {AIR: points(("06:00", 1))}}, f"/course/{AIR}", "is in daily too; choose one"),
+        ({"duration": 1e-9}, "/duration", "the minimum is a millisecond"),
+        ({"duration": 4000}, "/duration", "more than ten years"),
+        ({"time_units": "hour"}, "/time_units", "did you mean hours?"),
+        ({"otherwize": "hold"}, "/otherwize", "did you mean otherwise?"),
+        ({"daily": {AIR: points(("06:00", 1))}}, f"/course/{AIR}", "is in daily too"),
         ({"daily": {"no": points(("06:00", 1))}}, "/daily/no", 'no variable "no"'),
-        ({"daily": {LIGHT: []}}, f"/daily/{LIGHT}", "one set point or more, got an array of 0"),
-        ({"daily": {LIGHT: points(("24:00", 1))}}, f"/daily/{LIGHT}/0/at", "time of day such as"),
-        ({"daily": {LIGHT: points(("6:00", 1))}}, f"/daily/{LIGHT}/0/at", 'got "6:00"'),
         ({"daily": {LIGHT: points(("06:00\n", 1))}}, f"/daily/{LIGHT}/0/at", "time of day"),
         ({"daily": {LIGHT: points(("٠٦:00", 1))}}, f"/daily/{LIGHT}/0/at", "time of day"),
         ({"daily": {LIGHT: points(("06:00", -1))}}, f"/daily/{LIGHT}/0/value", "from 0 to 200000 lux"),
-        ({"daily": {LIGHT: points(("06:00", 1, "cubic"))}}, f"/daily/{LIGHT}/0/to_next", "hold, ramp, sine"),
+        ({"daily": {LIGHT: points(("06:00", "x"))}}, f"/daily/{LIGHT}/0/value", "takes 0 to 200000 lux"),
+        ({"daily": {LIGHT: points(("06:00", 1, "rmp"))}}, f"/daily/{LIGHT}/0/to_next", "did you mean ramp?"),
         ({"daily": {LIGHT: points(("06:00", 1), ("06:00:00", 2))}}, f"/daily/{LIGHT}/1/at", "same time"),
-        (
-            {"course": {AIR: [{"at": 0, "value": 1, "unit": "C"}]}},
-            f"/course/{AIR}/0/unit",
-            "one of at, value, to_next",
-        ),
-        ({"course": {AIR: [{"value": 1}]}}, f"/course/{AIR}/0/at", "a number, 0 or more; it is missing"),
+        ({"course": {AIR: [{"value": 1}]}}, f"/course/{AIR}/0/at", "it is missing"),
         ({"course": {AIR: points((2, 20))}}, f"/course/{AIR}/0/at", "2 days is not before the end, at 2"),
         ({"cycle": 1, "course": {AIR: points((0, 1), (1, 2))}}, f"/course/{AIR}/1/at", "end, at 1"),
         ({"course": {AIR: points((0, 1), (0, 2))}}, f"/course/{AIR}/1/at", "set point 1 is at the same"),
     ],
 )
-def test_an_error_names_its_place(change, place, sentence):
+def test_an_error_names_its_place(change, place, words):
     (finding,) = check(phased(GOOD, phase(**COURSE) | change))
     assert (finding.severity, finding.pointer) == (Severity.ERROR, f"/phases/1{place}")
-    assert sentence in finding.sentence
+    assert words in finding.sentence
 
 
-@pytest.mark.parametrize(
-    ("phases", "pointer", "sentence"),
-    [
-        ({}, "/phases", "expected an array of 1 to 1000 phases, got an object"),
-        ([], "/phases", "got an array of 0 elements"),
-        ([GOOD, None], "/phases/1", "expected a phase as an object, got null"),
-        ([GOOD | {"duration": 2000}] * 2, "/phases", "together they last 4000 days"),
-    ],
-)
-def test_an_error_of_the_phases_names_their_place(phases, pointer, sentence):
-    (finding,) = check(phased() | {"phases": phases})
-    assert (finding.severity, finding.pointer) == (Severity.ERROR, pointer)
-    assert sentence in finding.sentence
+def test_phases_that_are_too_long_together_are_an_error():
+    (finding,) = check(phased(*[GOOD | {"duration": 2000}] * 2))
+    assert (finding.severity, finding.pointer) == (Severity.ERROR, "/phases")
+    assert "together they last 4000 days" in finding.sentence
 
 
 def test_all_findings_come_at_once():

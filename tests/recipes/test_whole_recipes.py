@@ -1,29 +1,19 @@
 """A recipe of 41 days, undisturbed and with twenty kills."""
 
-import asyncio
-import json
-import math
-import os
 import random
-import signal
-import sqlite3
-import sys
-from contextlib import asynccontextmanager
-from pathlib import Path
+from copy import deepcopy
 
 import pytest
 
 from growd.recipes.interpreter import interpret
-from recipes.killed_run import BEGAN, PERIOD_S
+from support.recipes import BEGAN, Chamber
 
 pytestmark = pytest.mark.long
 
-PROGRAM = Path(__file__).parent / "killed_run.py"
-KILLS = 20
-SEED = 41
 DAYS, DAY_S = 41, 86_400.0
-PATIENCE_S = 120.0
-LEASH_S = 6 * 3_600.0
+END = BEGAN + DAYS * DAY_S
+PERIOD_S = 877.0  # no edge of the recipe comes at such a time
+KILLS = 20
 VARIABLES = ["air_carbon_dioxide", "air_temperature", "light_illuminance"]
 
 
@@ -43,18 +33,16 @@ WHOLE = {
     "_id": "whole",
     "format": "phased",
     "phases": [
-        {"name": "germination", "duration": 4, "time_units": "days", "daily": day(2_000, 400)},
+        {"duration": 4, "time_units": "days", "daily": day(2_000, 400)},
         {
-            "name": "seedling",
             "duration": 14,
             "time_units": "days",
             "daily": day(6_000, 800),
             "course": {
-                "air_temperature": [{"at": 0, "value": 24, "to_next": "ramp"}, {"at": 14 / 2, "value": 21}]
+                "air_temperature": [{"at": 0, "value": 24, "to_next": "ramp"}, {"at": 7, "value": 21}]
             },
         },
         {
-            "name": "growth",
             "duration": 23,
             "time_units": "days",
             "daily": day(12_000, 1_000),
@@ -65,104 +53,44 @@ WHOLE = {
 }
 
 
-class Lives:
-    def __init__(self, program, folder):
-        self._program = program
-        self._folder = folder
-        self._time = (folder / "time").open("w+")
-        self.count = 0
+async def lived(*kills):
+    """The set points of the whole recipe by their times, and its journal; growd is killed at these times."""
+    chamber, found = Chamber(), {f"e/desired/{variable}": {} for variable in VARIABLES}
+    chamber.recipes["whole"], chamber.period_s, chamber.is_new_boot = WHOLE, PERIOD_S, False
 
-    def now(self):
-        self._time.seek(0)
-        return float(self._time.read() or BEGAN)
+    def note(message):
+        value = message.value if message.value is None else round(message.value, 3)
+        found[message.topic][round(message.time)] = value
 
-    def close(self):
-        self._time.close()
-
-    async def live(self, until=None):
-        """One process, killed soon after its time reaches `until`; returns whether the recipe ended.
-
-        However late that is seen, it gets no further than `LEASH_S` beyond, nor to the end.
-        """
-        end = math.inf if until is None else min(until + LEASH_S, BEGAN + DAYS * DAY_S - PERIOD_S)
-        job = {"folder": str(self._folder), "recipe": WHOLE, "variables": VARIABLES, "end": end}
-        self._program.stdin.write(json.dumps(job).encode() + b"\n")
-        process = int(await self._program.stdout.readline())
-        self.count += 1
-        ended = asyncio.create_task(self._program.stdout.readline(), name="end of a life")
-        while until is not None and not ended.done() and self.now() < until:  # noqa: ASYNC110  there is no event
-            await asyncio.sleep(0.003)
-        if until is not None and not ended.done():
-            os.kill(process, signal.SIGKILL)
-        return int(await ended) == 0
-
-    def set_points(self):
-        """The times and values of each topic, without repetitions."""
-        found = {}
-        for line in (self._folder / "log").read_text().splitlines():
-            topic, when, value = json.loads(line)
-            course = found.setdefault(topic, [])
-            if not course or course[-1][1] != value:
-                course.append((when, value))
-        return found
-
-    def documents(self):
-        with sqlite3.connect(self._folder / "growd.sqlite3") as file:
-            query = "SELECT value FROM state WHERE key LIKE 'document of a run/%'"
-            return [json.loads(value) for (value,) in file.execute(query)]
+    for end in (*kills, END + PERIOD_S):
+        async with chamber.on():
+            with chamber.bus.node("log").subscribe(*found, depth=20_000) as messages:
+                if not chamber.journal.points:
+                    await chamber.start("whole")
+                for message in filter(None, map(chamber.desired, VARIABLES)):  # of before the subscription
+                    note(message)
+                await chamber.clock.advance(end - chamber.clock.time())
+                for message in iter(messages.get_nowait, None):
+                    note(message)
+            at_the_kill = deepcopy(vars(chamber.journal))
+        vars(chamber.journal).update(at_the_kill)
+        await chamber.clock.advance((BEGAN - chamber.clock.time()) % PERIOD_S)  # to its next set points
+    return found, chamber.journal
 
 
-@asynccontextmanager
-async def lives_in(folder):
-    folder.mkdir()
-    (folder / "time").touch()
-    program = await asyncio.create_subprocess_exec(
-        sys.executable, str(PROGRAM), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-    )
-    lives = Lives(program, folder)
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            yield lives
-    finally:
-        lives.close()
-        program.stdin.close()
-        await program.communicate()
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """The set points of the whole recipe, and the documents of its run."""
-
-    async def run():
-        async with lives_in(tmp_path_factory.mktemp("whole") / "whole") as lives:
-            assert await lives.live()
-            return lives.set_points(), lives.documents()
-
-    return asyncio.run(run())
-
-
-def test_a_recipe_of_41_days_runs_completely(undisturbed):
-    set_points, (document,) = undisturbed
+async def test_a_recipe_of_41_days_runs_completely_also_with_twenty_kills():
+    set_points, journal = await lived()
     plan, _ = interpret(WHOLE)
-    for variable in VARIABLES:
-        course = dict(set_points[f"e/desired/{variable}"])
-        value = None
-        for tick in range(int(DAYS * DAY_S / PERIOD_S)):
-            now = BEGAN + tick * PERIOD_S
-            value = course.get(now, value)
-            assert value == plan.set_points(now - BEGAN, (now - BEGAN) % DAY_S).get(variable), (variable, now)
-        assert course[max(course)] is None  # and then it lets go
+    for tick in range(int(DAYS * DAY_S / PERIOD_S) + 1):
+        now = BEGAN + tick * PERIOD_S
+        expected = plan.set_points(now - BEGAN, now % DAY_S)
+        assert {name: set_points[f"e/desired/{name}"][now] for name in expected} == pytest.approx(
+            expected, abs=0.01
+        )
+    assert [course[max(course)] for course in set_points.values()] == [None] * 3  # and then it lets go
+    document = journal.documents[-1]
     assert (document["end_reason"], document["elapsed"]) == ("finished", DAYS * DAY_S)
-
-
-@pytest.mark.kill
-async def test_twenty_kills_lose_no_set_point(tmp_path, undisturbed):
-    moments = sorted(random.Random(SEED).uniform(BEGAN, BEGAN + DAYS * DAY_S) for _ in range(KILLS))
-    async with lives_in(tmp_path / "killed") as lives:
-        for moment in moments:
-            assert not await lives.live(until=moment)
-        assert await lives.live()
-        assert lives.count == KILLS + 1
-        assert lives.set_points() == undisturbed[0]
-        (document,) = lives.documents()
-    assert document["end_reason"] == "finished"
+    dice = random.Random(41)
+    again, killed = await lived(*sorted(dice.uniform(BEGAN, END) for _ in range(KILLS)))
+    assert again == set_points
+    assert killed.recorded() == journal.recorded() == [("recipe_start", "whole"), ("recipe_end", "whole")]

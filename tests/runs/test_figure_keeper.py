@@ -131,7 +131,8 @@ async def test_figures_that_were_due_are_made_after_a_restart(rig):
     assert (await rig.stored())["figures"] == {"days": [1]}
 
 
-async def test_the_figures_are_made_again_for_points_that_came_late(rig):
+@pytest.mark.parametrize("is_retired", [False, True])
+async def test_the_figures_are_made_again_for_points_that_came_late_unless_they_are_deleted(rig, is_retired):
     async with rig.on() as journal:
         await rig.end(journal)
         await rig.clock.advance(SETTLED_S)
@@ -141,25 +142,12 @@ async def test_the_figures_are_made_again_for_points_that_came_late(rig):
         await rig.clock.advance(AGAIN_S[0])
         await rig.until_due(T + 60 + AGAIN_S[1])
         assert (await rig.stored())["_rev"] == revision  # nothing had changed
-        rig.figures = {"days": [1, 2]}
+        rig.figures = {"days": [1, 2]} | ({"rolled_up_until": T + 30} if is_retired else {})
         await rig.clock.until(lambda: rig.clock._sleepers)
         await rig.clock.advance(AGAIN_S[1] - AGAIN_S[0])
         await rig.until_due(None)
-        assert (await rig.stored())["figures"] == {"days": [1, 2]}
+        assert (await rig.stored())["figures"] == {"days": [1] if is_retired else [1, 2]}
     assert len(rig.made) == 3
-
-
-async def test_figures_that_were_made_from_points_stay_when_points_have_been_deleted(rig):
-    async with rig.on() as journal:
-        await rig.end(journal)
-        await rig.clock.advance(SETTLED_S)
-        await rig.until_due(T + 60 + AGAIN_S[0])
-        rig.figures = {"days": [2], "rolled_up_until": T + 30}
-        await rig.clock.until(lambda: rig.clock._sleepers)
-        await rig.clock.advance(AGAIN_S[0])
-        await rig.until_due(T + 60 + AGAIN_S[1])
-        assert (await rig.stored())["figures"] == {"days": [1]}
-    assert len(rig.made) == 2
 
 
 @pytest.mark.parametrize("error", [StoreError("away"), ValueError("a bug")])

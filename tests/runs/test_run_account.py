@@ -2,7 +2,6 @@
 
 import pytest
 
-from growd.variables import VARIABLES
 from growd_analysis.figures.figures import Gap, Rating
 from support.run_points import (
     CO2,
@@ -37,11 +36,9 @@ class TestTimeWeights:
         figures = figures_of(value(0, WARMTH, 10), value(2_000, WARMTH, 40), end=2_110)
         assert whole(figures) == (660 + 110, 10, pytest.approx((10 * 660 + 40 * 110) / 770), 40)
 
-    def test_the_value_from_before_the_start_holds(self):
+    def test_the_value_from_before_the_start_holds_unless_it_is_old(self):
         figures = figures_of(value(-60, WARMTH, 10), value(100, WARMTH, 20), end=200)
         assert whole(figures) == (200, 10, 15, 20)
-
-    def test_a_value_from_long_before_the_start_does_not_count(self):
         figures = figures_of(value(-700, WARMTH, 10), value(100, WARMTH, 20), end=200)
         assert whole(figures) == (100, 20, 20, 20)
 
@@ -54,16 +51,11 @@ class TestTimeWeights:
             end=200,
         )
         assert whole(figures) == (100, 10, 20, 30)
-
-    def test_a_quality_from_before_the_start_counts(self):
         assert figures_of(value(-20, WARMTH, 10), quality(-10, WARMTH, "stale"), end=100).variables == []
 
-    def test_null_and_texts_are_no_values(self):
-        figures = figures_of(value(0, WARMTH, 10), value(50, WARMTH, "hot"), value(60, WARMTH, None), end=100)
-        assert whole(figures) == (100, 10, 10, 10)
-
-    def test_points_after_the_end_do_not_count(self):
-        assert whole(figures_of(value(0, WARMTH, 10), value(150, WARMTH, 99), end=100)) == (100, 10, 10, 10)
+    def test_null_texts_and_points_after_the_end_are_no_values(self):
+        others = [value(50, WARMTH, "hot"), value(60, WARMTH, None), value(150, WARMTH, 99)]
+        assert whole(figures_of(value(0, WARMTH, 10), *others, end=100)) == (100, 10, 10, 10)
 
     def test_without_points_there_are_no_figures(self):
         figures = figures_of(end=100)
@@ -72,16 +64,18 @@ class TestTimeWeights:
 
 
 class TestGaps:
-    def test_nothing_is_known_from_a_stop_to_the_next_restart(self):
+    def test_nothing_is_known_from_a_stop_to_the_next_restart_or_the_end(self):
         figures = figures_of(
             value(0, WARMTH, 10),
             event(100, "stop", "growd stopped"),
             event(400, "restart", "growd started after a clean end"),
             value(410, WARMTH, 20),
-            end=500,
+            event(500, "stop", "growd stopped"),
+            end=600,
         )
         assert whole(figures) == (190, 10, pytest.approx((10 * 100 + 20 * 90) / 190), 20)
-        assert figures.gaps == [Gap(MIDNIGHT + 100, MIDNIGHT + 400, clean=True)]
+        gaps = ((100, 400), (500, 600))
+        assert figures.gaps == [Gap(MIDNIGHT + begin, MIDNIGHT + end, clean=True) for begin, end in gaps]
 
     def test_after_a_power_cut_nothing_is_known_from_the_last_point_on(self):
         figures = figures_of(
@@ -104,10 +98,6 @@ class TestGaps:
         )
         assert figures.days == [MIDNIGHT - 300, MIDNIGHT]
         assert figures.variable(WARMTH).days.data_s == [0, 300]
-
-    def test_a_stop_before_the_end_of_the_run(self):
-        figures = figures_of(value(0, WARMTH, 10), event(60, "stop", "growd stopped"), end=100)
-        assert figures.gaps == [Gap(MIDNIGHT + 60, MIDNIGHT + 100, clean=True)]
 
     def test_a_set_point_from_before_a_restart_is_not_known(self):
         figures = figures_of(
@@ -194,13 +184,10 @@ class TestDeviation:
         assert found.deviation is None
 
     def test_a_released_set_point_is_not_zero(self):
-        figures = figures_of(
-            set_point(0, CO2, 500), value(0, CO2, 490), set_point(60, CO2, None), end=200
-        ).variable(CO2)
-        assert (figures.deviation.compared_s, figures.deviation.mean_absolute) == (60, 10)
-        assert figures.whole.data_s == 200
-
-    def test_without_a_set_point_there_is_none(self):
+        points = (set_point(0, CO2, 500), value(0, CO2, 490), set_point(60, CO2, None))
+        found = figures_of(*points, end=200).variable(CO2)
+        assert (found.deviation.compared_s, found.deviation.mean_absolute) == (60, 10)
+        assert found.whole.data_s == 200
         assert figures_of(value(0, WARMTH, 20), end=100).variable(WARMTH).deviation is None
 
 
@@ -226,24 +213,16 @@ class TestLight:
     def test_the_integral_from_ppfd(self):
         lit = [value(at, "light_ppfd", 200) for at in range(0, 36_000, 600)]
         light = figures_of(*lit, value(36_000, "light_ppfd", 0), end=36_000).light
-        assert (light.variable, light.total, light.lux_per_ppfd, light.uncertainty) == (
-            "light_ppfd",
-            7.2,
-            None,
-            None,
-        )
+        assert (light.variable, light.total) == ("light_ppfd", 7.2)
+        assert (light.lux_per_ppfd, light.uncertainty) == (None, None)
 
     def test_the_integral_from_illuminance_names_its_factor(self):
         lit = [value(at, LIGHT, 6_700) for at in range(0, 43_200, 600)]
-        light = figures_of(*lit, end=43_200, midnight=MIDNIGHT - 21_600).light
+        by_hand = value(60, "light_ppfd", 110, is_manual=True)  # one reading is no integral
+        light = figures_of(*lit, by_hand, end=43_200, midnight=MIDNIGHT - 21_600).light
         assert light.total == pytest.approx(100 * 43_200 / 1e6)
         assert light.days == [pytest.approx(2.16), pytest.approx(2.16)]
         assert (light.variable, light.lux_per_ppfd, light.uncertainty) == (LIGHT, 67, 0.15)
-
-    def test_one_reading_of_ppfd_by_hand_is_no_integral(self):
-        lit = [value(at, LIGHT, 6_700) for at in range(0, 7_200, 600)]
-        figures = figures_of(*lit, value(60, "light_ppfd", 110, is_manual=True), end=7_200)
-        assert figures.light.variable == LIGHT
 
     def test_a_day_without_data_has_no_integral(self):
         light = figures_of(value(0, LIGHT, 6_700), value(600, LIGHT, 6_700), end=2 * DAY).light
@@ -279,37 +258,28 @@ class TestOutputs:
         assert found["nutrient_a"].grams is None
         assert found[VALVE].energy_kwh == pytest.approx(0.01)  # a switch is on from one half
 
-    def test_a_repeated_command_is_no_dose_of_its_own(self):
-        (valve,) = figures_of(command(0, VALVE, 1), command(600, VALVE, 1), end=700).outputs
-        assert (valve.on_s, valve.starts, valve.litres) == (700, 1, None)
-
-    def test_a_valve_that_an_interlock_holds_closed_is_not_open(self):
+    def test_a_valve_that_an_interlock_holds_closed_is_not_open_and_a_repeated_command_is_no_dose(self):
         (valve,) = figures_of(
             command(0, VALVE, 1),
             event(60, "interlock", "dose_per_hour: the valve was open for 1800 s"),
             event(100, "interlock", "dose_per_hour: released"),
+            command(120, VALVE, 1),
             end=150,
         ).outputs
-        assert (valve.known_s, valve.on_s, valve.starts) == (150, 110, 2)
+        assert (valve.known_s, valve.on_s, valve.starts, valve.litres) == (150, 110, 2, None)
 
-    def test_the_end_of_a_command_is_not_off(self):
+    def test_after_the_end_of_a_command_or_a_power_cut_nothing_is_known(self):
         (fan,) = figures_of(command(0, FAN, 1), command(60, FAN, None), command(90, FAN, 0), end=100).outputs
         assert (fan.known_s, fan.on_s, fan.mean_level) == (70, 60, pytest.approx(60 / 70))
-
-    def test_a_command_does_not_hold_through_a_power_cut(self):
-        (fan,) = figures_of(
-            command(0, FAN, 1), value(20, WARMTH, 20), event(600, "restart", "growd started"), end=700
-        ).outputs
+        cut = (value(20, WARMTH, 20), event(600, "restart", "growd started"))
+        (fan,) = figures_of(command(0, FAN, 1), *cut, end=700).outputs
         assert (fan.known_s, fan.on_s) == (20, 20)
 
     def test_the_mean_level_of_a_lamp_channel(self):
         red = "light_intensity_red"
-        (lamp,) = figures_of(command(0, red, 0.25), command(60, red, 0.75), end=120).outputs
+        demand = command(0, CO2, 0.4)  # of a controller: no output
+        (lamp,) = figures_of(command(0, red, 0.25), demand, command(60, red, 0.75), end=120).outputs
         assert (lamp.mean_level, lamp.on_s, lamp.unit) == (0.5, 60, "fraction")
-
-    def test_demands_of_controllers_are_no_outputs(self):
-        assert not VARIABLES[CO2].is_output
-        assert figures_of(command(0, CO2, 0.4), end=60).outputs == []
 
 
 class TestDays:
@@ -336,54 +306,39 @@ class TestDays:
 
 
 class TestEvents:
-    def test_faults_last_until_their_recovery(self):
+    def test_faults_interlocks_and_holds_last_until_their_end_and_notes_are_counted(self):
         figures = figures_of(
-            event(10, "fault", "scd30: no answer"),
-            event(20, "fault", "scd30: no answer: timeout"),
-            event(70, "recovery", "scd30: ok after 60.0 s"),
-            event(80, "fault", "bh1750: no answer"),
-            end=100,
-        )
-        bh1750, scd30 = figures.events
-        assert (scd30.kind, scd30.source, scd30.count, scd30.lasted_s) == ("fault", "scd30", 1, 60)
-        assert scd30.times == [(MIDNIGHT + 10, MIDNIGHT + 70)]
-        assert (bh1750.count, bh1750.times) == (1, [(MIDNIGHT + 80, None)])
-
-    def test_one_that_began_before_the_run_counts_from_its_start(self):
-        figures = figures_of(
-            event(-50, "interlock", "light_hours: on for 16 h"),
             event(-90, "fault", "scd30: no answer"),
             event(-60, "recovery", "scd30: ok after 30 s"),
+            event(-50, "interlock", "light_hours: on for 16 h"),
+            event(10, "fault", "scd30: no answer"),
+            event(20, "fault", "scd30: no answer: timeout"),
             event(30, "interlock", "light_hours: released"),
+            event(35, "hold", "hold: all outputs are held by ann"),
+            event(65, "hold", "hold: the hold by ann is released by bob"),
+            event(70, "recovery", "scd30: ok after 60.0 s"),
+            event(80, "fault", "bh1750: no answer"),
+            event(85, "note", "planted: basil"),
+            event(90, "note", "watered"),
             end=100,
         )
-        (interlock,) = figures.events
-        assert (interlock.source, interlock.lasted_s) == ("light_hours", 30)
-
-    def test_holds_and_notes(self):
-        figures = figures_of(
-            event(10, "hold", "hold: all outputs are held by ann"),
-            event(40, "hold", "hold: the hold by ann is released by bob"),
-            event(50, "note", "planted: basil"),
-            event(60, "note", "watered"),
-            end=100,
-        )
-        hold, note = figures.events
-        assert (hold.kind, hold.count, hold.lasted_s) == ("hold", 1, 30)
-        assert (note.kind, note.source, note.count) == ("note", "", 2)
+        found = {(one.kind, one.source): (one.count, one.lasted_s) for one in figures.events if one.lasted_s}
+        assert found["fault", "scd30"] == (1, 60)
+        assert found["interlock", "light_hours"][1] == 30  # it began before the run
+        assert [each for (kind, _), each in found.items() if kind == "hold"] == [(1, 30)]
+        times = {one.source: one.times for one in figures.events if one.kind == "fault"}
+        assert times["scd30"] == [(MIDNIGHT + 10, MIDNIGHT + 70)]
+        assert times["bh1750"] == [(MIDNIGHT + 80, None)]
+        assert [(one.source, one.count) for one in figures.events if one.kind == "note"] == [("", 2)]
 
 
 class TestByHand:
     def test_readings_are_listed_and_no_series(self):
-        figures = figures_of(value(10, "water_potential_hydrogen", 6.1, is_manual=True, by="ann"), end=100)
+        variable = "water_potential_hydrogen"
+        figures = figures_of(value(10, variable, 6.1, is_manual=True, by="ann"), end=100)
         assert figures.variables == []
-        (reading,) = figures.by_hand
-        assert (reading.variable, reading.value, reading.unit, reading.by) == (
-            "water_potential_hydrogen",
-            6.1,
-            "pH",
-            "ann",
-        )
+        (found,) = figures.by_hand
+        assert (found.variable, found.value, found.unit, found.by) == (variable, 6.1, "pH", "ann")
 
     def test_a_reading_of_a_variable_with_a_sensor_is_a_value_too(self):
         figures = figures_of(value(0, WARMTH, 20), value(50, WARMTH, 22, is_manual=True), end=100)

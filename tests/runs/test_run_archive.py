@@ -46,9 +46,6 @@ async def test_the_newest_runs_of_an_environment_come_first_without_their_recipe
     assert [(each["short_id"], each["ended"]) for each in runs] == [("bbbbbb", None), ("aaaaaa", T + 70)]
     assert not more
     assert all("recipe" not in each and each["recipe_id"] == "lettuce" for each in runs)
-
-
-async def test_the_list_continues_before_the_last_run(archive, with_runs):
     (first,), more = await archive.newest(ENVIRONMENT, 1)
     assert more
     (second,), more = await archive.newest(ENVIRONMENT, 1, first["started"])
@@ -56,19 +53,13 @@ async def test_the_list_continues_before_the_last_run(archive, with_runs):
     assert await archive.newest(ENVIRONMENT, 1, second["started"]) == ([], False)
 
 
-async def test_a_run_is_found_by_its_id_and_by_the_first_digits_of_its_random_part(archive, with_runs):
+async def test_a_run_is_found_by_its_id_and_by_the_first_digits_of_its_random_part(archive, with_runs, said):
     for text in (RUNS[2]["_id"], "bbbbbb3333", short_id(RUNS[2]["_id"]), "BBBB"):
         assert (await archive.find(text))["started"] == T + 3
-
-
-@pytest.mark.parametrize("text", ["cccccc", "bbb", "_design/svc", "_all_docs", "0123456789ab:1-bbbb"])
-async def test_other_texts_name_no_run(archive, with_runs, text):
-    with pytest.raises(UnknownNameError, match="there is no run named"):
-        await archive.find(text)
-
-
-async def test_a_short_form_of_several_runs_names_them(archive, with_runs, said):
-    with said.raises(InvalidValueError):
+    for text in ("cccccc", "bbb", "_design/svc", "_all_docs", "0123456789ab:1-bbbb"):
+        with pytest.raises(UnknownNameError, match="there is no run named"):
+            await archive.find(text)
+    with said.raises(InvalidValueError):  # several
         await archive.find("aaaa")
 
 
@@ -81,8 +72,5 @@ async def test_the_call_lists_runs_as_the_document_says(daemon, with_runs):
     jsonschema_rs.validate(document["components"]["schemas"]["AnswerRuns"], answer.json)
     older = await daemon.ask("GET", f"/runs/{ENVIRONMENT}?before={answer.json['runs'][0]['started']}")
     assert [each["id"] for each in older.json["runs"]] == [RUNS[0]["_id"]]
-
-
-async def test_an_unknown_environment_is_refused(daemon):
-    answer = await daemon.ask("GET", "/runs/nowhere")
-    assert (answer.status, answer.json["error"]) == (404, "not_found")
+    unknown = await daemon.ask("GET", "/runs/nowhere")
+    assert (unknown.status, unknown.json["error"]) == (404, "not_found")

@@ -65,28 +65,17 @@ async def test_the_list_shows_how_each_run_went_in_the_time_of_the_chamber(ask):
     assert " ".join(lines[1].split()) == (
         "aaaaaa lettuce (2) 2026-09-21 16:13:20 2026-09-22 17:13:20 1 d 1 h stopped by bob ada"
     )
-
-
-async def test_the_list_is_limited_and_says_so(ask):
-    printed = await ask("list", "--limit", "1")
-    assert "aaaaaa" not in printed
-    assert "growd: there are older runs: --limit 2 shows more" in printed
-
-
-async def test_the_list_as_json_is_that_of_the_api(ask):
+    limited = await ask("list", "--limit", "1")
+    assert "aaaaaa" not in limited
+    assert "growd: there are older runs: --limit 2 shows more" in limited
     first, second = json.loads(await ask("list", "--json"))
     assert (first["id"], second["end_reason"]) == (GOING["_id"], "stopped")
-
-
-async def test_no_runs(ask):
-    assert (await ask("list", "--environment", "nowhere", status=1)).endswith(
-        'there is no environment named "nowhere"\n'
-    )
+    unknown = await ask("list", "--environment", "nowhere", status=1)
+    assert unknown.endswith('there is no environment named "nowhere"\n')
 
 
 async def test_a_run_is_shown_with_what_was_recorded(ask):
-    shown = await ask("show", "aaaaaa")
-    assert shown.splitlines() == [
+    assert (await ask("show", "aaaaaa")).splitlines() == [
         f"run: {RUN['_id']}",
         "environment: environment_1",
         "recipe: lettuce, revision 2",
@@ -109,10 +98,7 @@ async def test_a_run_is_shown_with_what_was_recorded(ask):
         "events",
         "2026-09-21 16:13:50  fault  scd30: no answer",
     ]
-
-
-async def test_a_run_of_an_older_growd_is_shown(ask):
-    assert (await ask("show", "bbbbbb")).splitlines() == [
+    assert (await ask("show", "bbbbbb")).splitlines() == [  # of an older growd
         f"run: {GOING['_id']}",
         "environment: environment_1",
         "recipe: basil",
@@ -120,13 +106,7 @@ async def test_a_run_of_an_older_growd_is_shown(ask):
         "ended: running",
         "figures: so far: growd run report bbbbbb",
     ]
-
-
-async def test_the_whole_run_as_json(ask):
     found = json.loads(await ask("show", RUN["_id"], "--json"))
     assert found["run"]["recipe"] == RUN["recipe"]
     assert [note["text"] for note in found["notes"]] == ["first leaf"]
-
-
-async def test_an_unknown_run_is_one_sentence(ask):
     assert await ask("show", "cccccc", status=1) == 'growd: there is no run named "cccccc"\n'

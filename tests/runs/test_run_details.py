@@ -45,16 +45,17 @@ async def with_run(stored):
     )
 
 
-@pytest.fixture
-async def described(daemon, with_run):
+async def test_a_run_has_its_record_its_events_and_what_people_recorded_until_the_next_run(
+    stored, daemon, with_run
+):
+    noted = stored.maker.make(ENVIRONMENT, "note", "with a photo", T + 50, category="event").document()
+    attached = {"_attachments": {"photo-1.png": PHOTO}, "measurements": {"plant_height": 12}}
+    await stored.couch.put(stored.names.events, noted | attached)
     answer = await daemon.ask("GET", "/run/aaaaaa")
     assert answer.status == 200
     document = (await daemon.ask("GET", "/openapi.json")).json
     jsonschema_rs.validate(document["components"]["schemas"]["AnswerRun"], answer.json)
-    return answer.json
-
-
-async def test_a_run_has_its_record_and_the_events_until_its_end(described):
+    described = answer.json
     assert {name: described["run"][name] for name in RUN} == RUN
     assert described["short_id"] == "aaaaaa"
     assert [(event["kind"], event["time"]) for event in described["events"]] == [
@@ -62,19 +63,17 @@ async def test_a_run_has_its_record_and_the_events_until_its_end(described):
         ("recipe", T + DAY),
     ]
     assert described["events_truncated"] is False
-
-
-async def test_notes_and_measurements_belong_to_it_until_the_next_run(described):
     assert described["until"] == T + 4 * DAY
-    assert [each["text"] for each in described["notes"]] == ["first leaf", "harvest"]
-    (harvest,) = described["measurements"]
-    assert {name: harvest[name] for name in ("variable", "value", "unit", "by", "time")} == {
-        "variable": "harvest_fresh_mass",
-        "value": 120,
-        "unit": "g",
-        "by": "ada",
-        "time": T + 3 * DAY,
-    }
+    first, photo, harvest = described["notes"]
+    assert [each["text"] for each in (first, photo, harvest)] == ["first leaf", "with a photo", "harvest"]
+    assert (photo["id"], photo["photos"]) == (noted["_id"], ["photo-1.png"])
+    assert photo["measurements"] == {"plant_height": 12}
+    (mass,) = [each for each in described["measurements"] if each["variable"] == "harvest_fresh_mass"]
+    of_mass = {"value": 120, "unit": "g", "by": "ada", "time": T + 3 * DAY}
+    assert {name: mass[name] for name in of_mass} == of_mass
+    for name in ("cccccc", "0123"):  # none, and two
+        unknown = await daemon.ask("GET", f"/run/{name}")
+        assert (unknown.status, unknown.json["error"]) == (404, "not_found")
 
 
 async def test_without_a_next_run_they_belong_to_it_for_two_weeks(stored, archive, with_run):
@@ -82,19 +81,6 @@ async def test_without_a_next_run_they_belong_to_it_for_two_weeks(stored, archiv
     assert await archive.belongs_until(RUN, T + 100 * DAY) == T + DAY + AFTER_DAYS * DAY
     assert await archive.belongs_until(RUN, T + 2 * DAY) == T + 2 * DAY
     assert await archive.belongs_until(NEXT, T + 9 * DAY) == T + 9 * DAY
-
-
-async def test_photos_and_measurements_of_a_note_are_named(stored, daemon, with_run):
-    document = stored.maker.make(ENVIRONMENT, "note", "with a photo", T + 50, category="event").document()
-    attached = {"_attachments": {"photo-1.png": PHOTO}, "measurements": {"plant_height": 12}}
-    await stored.couch.put(stored.names.events, document | attached)
-    (found,) = [
-        each
-        for each in (await daemon.ask("GET", "/run/aaaaaa")).json["notes"]
-        if each["text"] == "with a photo"
-    ]
-    assert (found["id"], found["photos"]) == (document["_id"], ["photo-1.png"])
-    assert found["measurements"] == {"plant_height": 12}
 
 
 async def test_more_notes_than_a_page_are_read(stored, archive, with_run):
@@ -107,10 +93,3 @@ async def test_a_run_of_an_environment_that_is_not_configured_any_more_is_descri
     await stored.store_documents(stored.names.runs, [RUN | {"environment": "gone"}])
     answer = await daemon.ask("GET", f"/run/{RUN['_id']}")
     assert (answer.status, answer.json["events"]) == (200, [])
-
-
-async def test_an_unknown_run_is_refused(daemon, with_run):
-    answer = await daemon.ask("GET", "/run/cccccc")
-    assert (answer.status, answer.json["error"]) == (404, "not_found")
-    ambiguous = await daemon.ask("GET", "/run/0123")
-    assert (ambiguous.status, ambiguous.json["error"]) == (404, "not_found")

@@ -177,7 +177,8 @@ async def reports(stored, archive, tmp_path):
 
 class TestReport:
     async def test_what_it_shows(self, reports):
-        page = Page(await reports().report("aaaaaa", "en"))
+        content = await reports().report("aaaaaa", "en")
+        page = Page(content)
         check_harmless(page)
         assert ("lang", "en") in page.attributes
         for part in (
@@ -206,30 +207,22 @@ class TestReport:
         ):
             assert part in page.words, part
         assert ("src", f"data:image/png;base64,{base64.b64encode(PNG).decode()}") in page.attributes
-
-    async def test_each_plot_has_a_title_a_description_and_a_table(self, reports):
-        page = await reports().report(BASIL["_id"], "en")
-        plots = re.findall(rb'<svg viewBox="0 0 720.*?</svg>', page, re.DOTALL)
+        plots = re.findall(rb'<svg viewBox="0 0 720.*?</svg>', content, re.DOTALL)
         assert len(plots) == 4  # two variables, light and CO2 of each day
         for plot in plots:
             assert re.search(rb'role="img" aria-label="[^"]+"', plot)
             assert re.search(rb"<title>[^<]+</title><desc>[^<]+</desc>", plot)
-        assert page.count(b"<table") > len(plots)
-
-    async def test_in_german(self, reports):
+        assert content.count(b"<table") > len(plots)
+        # darkness is shaded, and a gap of data is no line
+        assert "planned darkness" in page.words
+        light = content.decode().partition(">Light, lux<")[2]
+        mean = re.search(r'<path d="([^"]*)" fill="none" stroke="#1c6b3c"', light)[1]
+        assert mean.count("M") == 1
+        assert float(mean.rpartition("H")[2]) < 720 / 2 + 60  # data end after 12 of 25 hours
         page = Page(await reports().report("aaaaaa", "de"))
         assert ("lang", "de") in page.attributes
         for part in ("Lufttemperatur", "Lichtsumme: 4,33 mol/m²", "22.09.2026", "1.250,5", "beendet"):
             assert part in page.words, part
-
-    async def test_darkness_is_shaded_and_a_gap_of_data_is_no_line(self, reports):
-        page = (await reports().report("aaaaaa", "en")).decode()
-        assert "planned darkness" in page
-        light = page[page.index(">Light, lux<") :]
-        mean = re.search(r'<path d="([^"]*)" fill="none" stroke="#1c6b3c"', light)[1]
-        assert mean.count("M") == 1
-        last = float(mean.rpartition("H")[2])
-        assert last < 720 / 2 + 60  # data end after 12 of 25 hours
 
     async def test_a_large_photo_is_shown_after_all_small_ones(self):
         sizes = {"large-1": 7_000_000, "large-2": 7_000_000, "small": 1_400_000, "huge": 9_000_000}
@@ -242,36 +235,28 @@ class TestReport:
         assert [one.name for one in found.photos if one.address] == ["large-1", "small"]
         assert [one.size for one in found.photos] == list(sizes.values())
 
-    async def test_a_run_without_points(self, reports, stored):
+    async def test_odd_runs_have_a_report_or_a_refusal_in_one_sentence(self, reports, stored, archive):
         empty = BASIL | {"_id": "0123456789ab:1-cccccc3333", "started": 1e9, "ended": 1e9, "recipe": None}
-        await stored.store_documents(stored.names.runs, [empty])
-        check_harmless(page := Page(await reports().report("cccccc", "en")))
-        assert "There were no faults" in page.words
-
-    async def test_a_run_of_an_environment_that_is_gone(self, reports, stored):
         gone = BASIL | {"_id": "0123456789ab:1-dddddd4444", "environment": "gone"}
         await stored.store(measured(WARMTH, 20, MIDNIGHT + 10, environment="gone"))
-        await stored.store_documents(stored.names.runs, [gone])
+        await stored.store_documents(stored.names.runs, [empty, gone])
+        check_harmless(page := Page(await reports().report("cccccc", "en")))
+        assert "There were no faults" in page.words
         check_harmless(page := Page(await reports().report("dddddd", "en")))
         assert "Air temperature" in page.words
+        impossible = [(1e308, 1e308), (-1e308, 5.0), (0, 4e9), (MIDNIGHT, MIDNIGHT - 10_000_000)]
+        for number, (started, ended) in enumerate(impossible):
+            times = {"_id": f"0123456789ab:1-aaaabbbb0{number}", "started": started, "ended": ended}
+            kept = to_builtins(figures_of(end=60)) | {"start": started, "end": ended}
+            await stored.store_documents(stored.names.runs, [BASIL | times | {"figures": kept}])
+            if ended < started:  # the clock was set back: the run counts as one without length
+                assert (await reports().figures(f"aaaabbbb0{number}")).end == started
+            else:
+                with pytest.raises(InvalidValueError, match="at most 1100 days"):
+                    await reports().report(f"aaaabbbb0{number}", "en")
+            await archive.describe(BASIL | times, MIDNIGHT)
 
-    @pytest.mark.parametrize(
-        ("started", "ended"), [(1e308, 1e308), (-1e308, 5.0), (0, 4e9), (MIDNIGHT, MIDNIGHT - 10_000_000)]
-    )
-    async def test_a_run_with_impossible_times_is_refused_in_one_sentence(
-        self, reports, stored, archive, started, ended
-    ):
-        odd = BASIL | {"_id": "0123456789ab:1-aaaabbbb00", "started": started, "ended": ended}
-        kept = {"figures": to_builtins(figures_of(end=60)) | {"start": started, "end": ended}}
-        await stored.store_documents(stored.names.runs, [odd | kept])
-        if ended < started:  # the clock was set back: the run counts as one without length
-            assert (await reports().figures("aaaabbbb")).end == started
-        else:
-            with pytest.raises(InvalidValueError, match="at most 1100 days"):
-                await reports().report("aaaabbbb", "en")
-        await archive.describe(odd, MIDNIGHT)
-
-    async def test_kept_figures_are_used_and_those_of_another_form_are_not(self, reports, stored):
+    async def test_kept_figures_are_used_and_those_of_another_form_are_not(self, reports, stored, said):
         kept = figures_of(value(0, WARMTH, 33.25), end=90_000)
         runs = [
             BASIL | {"_id": "0123456789ab:1-eeeeee5555", "figures": to_builtins(kept)},
@@ -279,17 +264,15 @@ class TestReport:
         ]
         await stored.store_documents(stored.names.runs, runs)
         assert (await reports().figures("eeeeee")).variables[0].whole.mean == 33.25
-        assert (await reports().figures("ffffff")).variables[0].whole.mean < 25
+        made = reports(limit_s=0.0)
+        with said.raises(ReportTimeoutError):
+            await made.figures("ffffff")
+        made.limit_s = 60.0  # the request goes on where it was
+        assert (await made.figures("ffffff")).variable(WARMTH).whole.data_s == 90_000
+        assert (await made.figures("ffffff")).variables[0].whole.mean < 25
 
 
 class TestNewFigures:
-    async def test_a_request_that_took_too_long_goes_on_where_it_was(self, reports, said):
-        made = reports(limit_s=0.0)
-        with said.raises(ReportTimeoutError):
-            await made.figures("aaaaaa")
-        made.limit_s = 60.0
-        assert (await made.figures("aaaaaa")).variable(WARMTH).whole.data_s == 90_000
-
     async def test_a_run_goes_on_with_points_that_were_read_before(self, reports, stored):
         running = BASIL | {"_id": "0123456789ab:1-999999ffff", "ended": None}
         await stored.store_documents(stored.names.runs, [running])
@@ -303,18 +286,6 @@ class TestNewFigures:
 
 
 class TestComparison:
-    async def test_two_runs_on_one_axis_and_their_differences(self, reports):
-        page = Page(await reports().comparison(["aaaaaa", "bbbbbb"], "en"))
-        check_harmless(page)
-        for part in (
-            "1: basil, 2026-09-22 00:00 (aaaaaa)",
-            "2: basil, 2026-09-25 11:20 (bbbbbb)",
-            "25.00",
-            "Air temperature, °C: mean",
-        ):
-            assert part in page.words, part
-        assert [name for name, _ in page.attributes].count("viewbox") == 2 + 2  # two plots, and the key
-
     def test_rows_with_differences_from_the_first_run(self):
         runs = [
             figures_of(value(0, WARMTH, 20), end=600),
@@ -355,29 +326,22 @@ class TestCalls:
         digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
         assert f"style-src 'sha256-{digest}'" in POLICY
         assert STYLE in answer.body.decode()
-
-    async def test_figures_and_comparison(self, daemon):
         figures = (await daemon.ask("GET", "/figures/aaaaaa")).json
         assert (figures["start"], figures["end"]) == (MIDNIGHT, MIDNIGHT + 90_000)
         answer = await daemon.ask("GET", "/compare?run=aaaaaa&run=bbbbbb&lang=de")
         assert answer.status == 200
         assert b'lang="de"' in answer.body
-
-    @pytest.mark.parametrize(
-        ("call", "status", "sentence"),
-        [
-            ("/report/ffff", 404, 'there is no run named "ffff"'),
-            ("/figures/ffff", 404, 'there is no run named "ffff"'),
+        unknown = 'there is no run named "ffff"'
+        for call, status, sentence in (
+            ("/report/ffff", 404, unknown),
+            ("/figures/ffff", 404, unknown),
             ("/report/aaaaaa?lang=fr", 400, "lang must be en or de"),
             ("/compare?run=aaaaaa", 400, "run"),
             ("/compare?" + "&".join(["run=aaaaaa"] * 7), 400, "run must be at most 6"),
-            ("/compare?run=aaaaaa&run=ffff", 404, 'there is no run named "ffff"'),
-        ],
-    )
-    async def test_refusals(self, daemon, call, status, sentence):
-        answer = await daemon.ask("GET", call)
-        assert answer.status == status
-        assert sentence in answer.json["ERROR"]
+            ("/compare?run=aaaaaa&run=ffff", 404, unknown),
+        ):
+            answer = await daemon.ask("GET", call)
+            assert (answer.status, sentence in answer.json["ERROR"]) == (status, True), call
 
 
 class TestCommands:
@@ -398,26 +362,31 @@ class TestCommands:
         assert "growd: basil-2026-09-22.html has " in await ask("report", "aaaaaa")
         page = (tmp_path / "basil-2026-09-22.html").read_bytes()
         check_harmless(Page(page))
-        assert "basil-2026-09-22.html exists already: --replace replaces it" in await ask(
-            "report", "aaaaaa", status=1
-        )
+        exists = "basil-2026-09-22.html exists already: --replace replaces it"
+        assert exists in await ask("report", "aaaaaa", status=1)
         assert (tmp_path / "basil-2026-09-22.html").read_bytes() == page
         await ask("report", "aaaaaa", "-o", "mine.html", "--lang", "de")
         assert b'lang="de"' in (tmp_path / "mine.html").read_bytes()
-
-    async def test_errors(self, ask):
         assert 'there is no run named "ffff"' in await ask("report", "ffff", status=1)
-        assert "nowhere/x.html can't be written" in await ask(
-            "report", "aaaaaa", "-o", "nowhere/x.html", status=1
-        )
-        assert "expected 2 to 6 runs, got 1" in await ask("compare", "aaaaaa", status=2)
+        refused = await ask("report", "aaaaaa", "-o", "nowhere/x.html", status=1)
+        assert "nowhere/x.html can't be written" in refused
 
     async def test_a_comparison_is_a_table_and_with_a_file_a_page(self, ask, tmp_path):
         lines = (await ask("compare", "aaaaaa", "bbbbbb", "-o", "both.html")).splitlines()
         assert lines[0].split() == ["aaaaaa", "(2026-09-22)", "bbbbbb", "(2026-09-25)", "difference"]
         (mean,) = [line for line in lines if line.startswith("Air temperature, °C: mean ")]
         assert mean.split()[-2] == "25.00"
-        check_harmless(Page((tmp_path / "both.html").read_bytes()))
+        page = Page((tmp_path / "both.html").read_bytes())
+        check_harmless(page)
+        for part in (
+            "1: basil, 2026-09-22 00:00 (aaaaaa)",
+            "2: basil, 2026-09-25 11:20 (bbbbbb)",
+            "25.00",
+            "Air temperature, °C: mean",
+        ):
+            assert part in page.words, part
+        assert [name for name, _ in page.attributes].count("viewbox") == 2 + 2  # two plots, and the key
+        assert "expected 2 to 6 runs, got 1" in await ask("compare", "aaaaaa", status=2)
 
 
 class TestTexts:

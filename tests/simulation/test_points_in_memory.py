@@ -53,38 +53,32 @@ async def rows_of(reader, span, start=None, end=None):
 
 
 def content(points):
-    return [
-        (one.kind, one.variable, one.value, one.timestamp - BEGAN, one.is_manual, one.by) for one in points
-    ]
-
-
-def expected(points):
+    """What points and documents have in common."""
     return [
         (
-            each.category or ("desired" if each.is_desired else "measured"),
-            each.variable,
-            each.value,
-            each.timestamp - BEGAN,
-            each.is_manual,
-            each.by,
+            one.kind if hasattr(one, "kind") else one.category or ("measured", "desired")[one.is_desired],
+            one.variable,
+            one.value,
+            one.timestamp - BEGAN,
+            one.is_manual,
+            one.by,
         )
-        for each in points
+        for one in points
     ]
 
 
 async def test_the_points_of_a_time_come_in_its_order(reader):
-    found = await rows_of(
-        reader, Span(SOURCE.points, "by_timestamp", (ENVIRONMENT,), 0.0), BEGAN + 1, BEGAN + 5
-    )
+    span = Span(SOURCE.points, "by_timestamp", (ENVIRONMENT,), 0.0)
+    found = await rows_of(reader, span, BEGAN + 1, BEGAN + 5)
     due = [each for each in POINTS if not each.category and 1 <= each.timestamp - BEGAN <= 5]
     assert [one.timestamp for one in found] == sorted(one.timestamp for one in found)
-    assert sorted(content(found), key=str) == sorted(expected(due), key=str)
+    assert sorted(content(found), key=str) == sorted(content(due), key=str)
 
 
 async def test_a_series_comes_in_the_order_of_its_times_with_all_fields(reader):
     found = await rows_of(reader, Span(SOURCE.points, "by_variable", (ENVIRONMENT, "measured", CO2), 0.0))
     due = [each for each in POINTS if each.variable == CO2 and not each.is_desired and not each.category]
-    assert content(found) == expected(sorted(due, key=lambda each: each.timestamp))
+    assert content(found) == content(sorted(due, key=lambda each: each.timestamp))
 
 
 async def test_the_newest_points_come_first(reader):

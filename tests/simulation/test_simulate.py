@@ -59,17 +59,15 @@ def test_a_run_ends_with_its_summary(tried):
     assert [(one.kind, one.device) for one in told.injected] == [("absent", "scd30")]
 
 
-def test_progress_is_a_line_of_json_each(tried):
-    *steps, _ = lines_of(tried("--json", "--days", 0.001))
+def test_days_end_a_run_before_its_recipe_and_progress_is_a_line_of_json_each(tried):
+    done = tried("--json", "--days", 0.001)
+    *steps, _ = lines_of(done)
     assert [*steps[0]] == ["done", "speed"]
     parts = [step["done"] for step in steps]
     assert parts == sorted(parts)
     assert parts[-1] == 1.0
     assert all(step["speed"] > 0 for step in steps)
-
-
-def test_days_end_a_run_before_its_recipe(tried):
-    told = summary_of(tried("--json", "--days", 0.001))
+    told = summary_of(done)
     assert told.end_reason == "stopped"
     assert told.end - told.start == pytest.approx(86.4, abs=1.5)
 
@@ -84,19 +82,14 @@ def test_people_get_tables_and_progress_in_tenths(tried):
     assert done.stderr.count("times real time") == 10
 
 
-def test_the_report_is_that_of_a_run(tried, folder):
-    page = folder / "report.html"
-    done = tried("--days", 0.005, "-o", page, "--lang", "de")
+def test_the_report_is_that_of_a_run_and_the_points_are_written_by_the_storage_rule(tried, folder):
+    page, table = folder / "report.html", folder / "points.csv"
+    done = tried("--days", 0.005, "-o", page, "--lang", "de", "--csv", table)
     assert done.exit_code == 0, done.output
     content = page.read_text()
     assert content.count("<svg") >= 3
     assert '<html lang="de"' in content
     assert "2026-01-01" in content or "01.01.2026" in content or "1. Januar 2026" in content
-
-
-def test_the_points_are_written_by_the_storage_rule(tried, folder):
-    table = folder / "points.csv"
-    assert tried("--days", 0.005, "--csv", table).exit_code == 0
     with table.open(newline="") as stream:
         rows = [*csv.DictReader(stream)]
     assert [*rows[0]] == ["time", "environment", "category", "variable", "value", "unit", "is_manual"]
@@ -110,23 +103,17 @@ def test_the_points_are_written_by_the_storage_rule(tried, folder):
 
 
 @pytest.mark.long
-def test_another_seed_is_another_run(tried):
-    runs = [summary_of(tried("--json", "--days", 0.005, "--seed", seed)) for seed in (0, 0, 7)]
-    assert runs[0] == runs[1] != runs[2]
+async def test_the_same_seed_gives_the_same_bytes_in_each_process_and_another_one_another_run(folder):
+    runs = (("1", "0"), ("2", "0"), ("1", "7"))
+    first, again, other = await asyncio.gather(*(written(folder, *each) for each in runs))
+    assert first == again != other
 
 
-@pytest.mark.long
-async def test_the_same_seed_gives_the_same_bytes_in_each_process(folder):
-    found = await asyncio.gather(*(written(folder, hash_seed) for hash_seed in ("1", "2")))
-    assert found[0] == found[1]
-
-
-async def written(folder, hash_seed):
+async def written(folder, hash_seed, seed):
     """What a process writes: the summary, the points and the report."""
-    names = [folder / f"{hash_seed}.csv", folder / f"{hash_seed}.html"]
-    process = await begun(
-        folder, "--fault", FAULT, "--csv", names[0], "-o", names[1], PYTHONHASHSEED=hash_seed
-    )
+    names = [folder / f"{hash_seed}-{seed}.csv", folder / f"{hash_seed}-{seed}.html"]
+    options = ("--days", 0.008, "--seed", seed, "--fault", FAULT, "--csv", names[0], "-o", names[1])
+    process = await begun(folder, *options, PYTHONHASHSEED=hash_seed)
     output, _ = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert process.returncode == 0
     files = [await asyncio.to_thread(name.read_bytes) for name in names]
@@ -175,15 +162,11 @@ def test_a_bad_fault_is_refused_in_one_sentence_with_what_is_possible(tried, fau
     assert word in sentence
 
 
-def test_a_fault_after_the_end_is_said(tried):
-    assert "1 d: after the end" in tried("--days", 0.0001, "--fault", "absent:scd30@1d").stdout
-
-
-@pytest.mark.parametrize(
-    "fault", ["drift=50:scd30@1d2h30min", "absent:i2c-1:0x61@90s", "stuck:i2c-1@0.5h+10min"]
-)
-def test_faults_name_devices_with_colons_and_amounts(tried, fault):
-    assert tried("--days", 0.0001, "--fault", fault).exit_code == 0
+def test_faults_name_devices_with_colons_and_amounts_and_one_after_the_end_is_said(tried):
+    faults = ("drift=50:scd30@1d2h30min", "absent:i2c-1:0x61@90s", "stuck:i2c-1@0.5h+10min")
+    done = tried("--days", 0.0001, *(word for fault in faults for word in ("--fault", fault)))
+    assert done.exit_code == 0, done.output
+    assert done.stdout.count(": after the end") == 3
 
 
 def test_recipes_that_ship_are_found_by_name(tried):
@@ -207,9 +190,15 @@ def test_a_recipe_that_cannot_run_is_refused(tried, folder, content, place):
     assert not done.stdout
 
 
-@pytest.mark.parametrize("arguments", [("--days", "0"), ("--days", "5000"), ("--lang", "xx")])
-def test_options_out_of_range_are_usage_errors(tried, arguments):
-    assert tried(*arguments).exit_code == 2
+def test_wrong_options_and_a_wrong_configuration_are_refused(tried, folder):
+    for arguments in (("--days", "0"), ("--days", "5000"), ("--lang", "xx")):
+        assert tried(*arguments).exit_code == 2
+    done = tried("--environment", "attic")
+    assert (done.exit_code, "environment_1" in done.stderr) == (1, True)
+    with (folder / "chamber.toml").open("a") as file:
+        file.write("\n[interlock]\nvalve = 3\n")
+    done = tried()
+    assert (done.exit_code, "chamber.toml" in done.stderr) == (1, True)
 
 
 def test_files_that_cannot_be_written_are_found_before_the_run(tried, folder):
@@ -219,20 +208,6 @@ def test_files_that_cannot_be_written_are_found_before_the_run(tried, folder):
         assert done.exit_code == 1
         assert "times real time" not in done.stderr
     assert tried("--days", 0.0001, "-o", folder / "there.html", "--replace").exit_code == 0
-
-
-def test_a_wrong_configuration_is_refused(tried, folder):
-    with (folder / "chamber.toml").open("a") as file:
-        file.write("\n[interlock]\nvalve = 3\n")
-    done = tried()
-    assert done.exit_code == 1
-    assert "chamber.toml" in done.stderr
-
-
-def test_an_unknown_environment_is_refused(tried):
-    done = tried("--environment", "attic")
-    assert done.exit_code == 1
-    assert "environment_1" in done.stderr
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")

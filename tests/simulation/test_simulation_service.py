@@ -102,14 +102,14 @@ class Rig:
         return await self.daemon.ask("GET", "/simulation_report")
 
 
-def entry(pid, name=""):
-    return Path(f"/proc/{pid}/{name}")
+def entry(pid):
+    return Path(f"/proc/{pid}")
 
 
 @asynccontextmanager
-async def simulating(tmp_path, **options):
+async def simulating(folder, **options):
     async with serving() as daemon:
-        rig = Rig(daemon, tmp_path / "simulation.part", **options)
+        rig = Rig(daemon, folder, **options)
         try:
             yield rig
         finally:
@@ -118,7 +118,7 @@ async def simulating(tmp_path, **options):
 
 @pytest.fixture
 async def rig(tmp_path):
-    async with simulating(tmp_path) as rig:
+    async with simulating(tmp_path / "simulation.part") as rig:
         yield rig
 
 
@@ -139,13 +139,6 @@ async def test_a_recipe_is_simulated_and_its_report_is_shown(rig, monkeypatch):
     assert seen["modes"] == ["0o700", "0o600", "0o600"]
     assert "GROWD_COUCHDB__URL" not in seen["environment"]
     assert seen["configuration"] == "seed = 7\n"
-
-
-async def test_its_process_gives_way_to_everything_else(rig):
-    await rig.begin(act="hang")
-    pid = await rig.process()
-    assert os.getpriority(os.PRIO_PROCESS, pid) == 19
-    assert resource.prlimit(pid, resource.RLIMIT_DATA)[1] < 1 << 30
 
 
 @pytest.mark.long
@@ -171,20 +164,18 @@ async def test_a_process_that_fails_is_a_failure_with_its_reason(rig, act, said)
     assert (await rig.ended())["state"] == "done"
 
 
-async def test_a_process_that_hangs_is_killed(tmp_path):
-    async with simulating(tmp_path, limit_s=0.5) as rig:
-        found = await rig.ended(act="hang")
-        assert found["state"] == "failed"
-
-
-async def test_a_program_that_is_missing_is_a_failure(tmp_path):
-    async with simulating(tmp_path, command=("/nowhere/growd",)) as rig:
-        assert (await rig.ended())["state"] == "failed"
-
-
-async def test_a_folder_that_cannot_be_made_is_a_failure(tmp_path):
-    async with simulating(tmp_path / "missing") as rig:
-        assert (await rig.ended())["state"] == "failed"
+@pytest.mark.parametrize(
+    ("folder", "options"),
+    [
+        ("simulation.part", {"limit_s": 0.5}),  # a process that hangs is killed
+        ("simulation.part", {"command": ("/nowhere/growd",)}),
+        ("missing/simulation.part", {}),
+    ],
+    ids=["hangs", "no program", "no folder"],
+)
+async def test_what_cannot_run_to_its_end_is_a_failure(tmp_path, folder, options):
+    async with simulating(tmp_path / folder, **options) as rig:
+        assert (await rig.ended(act="hang"))["state"] == "failed"
 
 
 async def test_one_runs_at_a_time_and_can_be_stopped(rig):
@@ -201,27 +192,22 @@ async def test_one_runs_at_a_time_and_can_be_stopped(rig):
     assert (await rig.ended())["state"] == "done"
 
 
-async def test_it_ends_with_growd(tmp_path):
-    async with simulating(tmp_path) as rig:
+async def test_it_gives_way_to_everything_else_and_ends_with_growd(tmp_path):
+    async with simulating(tmp_path / "simulation.part") as rig:
         await rig.begin(act="hang")
         pid = await rig.process()
+        assert os.getpriority(os.PRIO_PROCESS, pid) == 19
+        assert resource.prlimit(pid, resource.RLIMIT_DATA)[1] < 1 << 30
     assert not entry(pid).exists()
     assert not rig.folder.exists()
 
 
-@pytest.mark.parametrize(
-    ("recipe_id", "days", "code"),
-    [
-        ("unknown", 3, "refused"),
-        ("wrong", 3, "refused"),
-        ("day", 0, "invalid_value"),
-        ("day", 101, "invalid_value"),
-    ],
-)
-async def test_what_cannot_be_simulated_is_refused_and_changes_nothing(rig, recipe_id, days, code):
+async def test_what_cannot_be_simulated_is_refused_and_changes_nothing(rig):
     await rig.ended()
-    answer = await rig.begin(recipe_id, days)
-    assert (answer.status, answer.json["error"]) == (400, code)
+    wrong = (("unknown", 3, "refused"), ("wrong", 3, "refused"), ("day", 0, "invalid_value"))
+    for recipe_id, days, code in (*wrong, ("day", 101, "invalid_value")):
+        answer = await rig.begin(recipe_id, days)
+        assert (answer.status, answer.json["error"]) == (400, code)
     assert (await rig.state())["state"] == "done"
     assert (await rig.report()).status == 200
 

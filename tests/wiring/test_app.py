@@ -16,10 +16,9 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from growd.config import ChannelOptions, ConfigError, InterlockOptions, Light, Output, Sensor, load
+from growd.config import ConfigError, InterlockOptions, Output, Sensor, load
 from growd.config.alerts import Notify
 from growd.config.checks import RESERVED
-from growd.config.profiles import profile_path
 from growd.host.data_folder import StartError
 from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
@@ -27,9 +26,7 @@ from growd.store.local import LocalStore
 from growd.store.point_log import LOG_BYTES, LOG_NAME, PointLog
 from growd.wiring.app import App
 from growd_cli.main import main
-from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import SimulatedHardware
-from growd_simulation.fault_services import MOST_FAULTS
 from support.program import PATIENCE_S, failed, heeding_hangups, home_on
 
 SETTINGS = (
@@ -51,12 +48,6 @@ def patient(monkeypatch):
         "actuators.DEVICE_CLOSE_S",
     ):
         monkeypatch.setattr(f"growd.wiring.{limit}", PATIENCE_S)
-
-
-@pytest.fixture
-def heeded_signals():
-    with heeding_hangups():
-        yield
 
 
 @pytest.fixture
@@ -86,16 +77,6 @@ async def serving(app):
         await asyncio.wait_for(runs, PATIENCE_S)
 
 
-async def streamed(client, topic, *, above):
-    """The first value of a topic above that."""
-    async with client.get(f"topic_stream/{topic}") as lines:
-        async for line in lines.content:
-            value = json.loads(line)["value"]
-            if value is not None and value > above:
-                return float(value)
-    raise AssertionError(f"the stream of {topic} has ended")
-
-
 class Hasty(App):
     """Asked to stop before it has started."""
 
@@ -110,7 +91,7 @@ def kept_points(data):
     return list(log.recovered.values())
 
 
-async def test_sighup_reloads_the_configuration(tmp_path, heeded_signals, caplog):
+async def test_sighup_reloads_the_configuration_unless_it_is_ignored(tmp_path, caplog):
     caplog.set_level(logging.WARNING)
     settings = (*SETTINGS, "http.access=couchdb", "access.open_reading=true", "store.minimum_interval_s=600")
     settings += ("simulator.speed=20",)
@@ -121,22 +102,30 @@ async def test_sighup_reloads_the_configuration(tmp_path, heeded_signals, caplog
     (tmp_path / "duty").write_text("json://127.0.0.1:1/\n")
     (tmp_path / "duty").chmod(0o600)
     channel = Notify(name="duty", kind="apprise", url_file=str(tmp_path / "duty"))
-    app = offline_app(before, tmp_path, lambda: replace(after, notify=(channel,)))
-    async with serving(app) as client:
-        await streamed(client, "environment_1/measured/air_temperature", above=0)  # by the rule of before
-        assert await informed(client, "alerts", "channels") == []
-        signal.raise_signal(signal.SIGHUP)
-        while not await informed(client, "alerts", "channels"):
-            pass
-        async with client.get("topic_stream/environment_1/measured/air_temperature") as lines:
-            for _ in range(5):
-                await lines.content.readline()
-    kept = await asyncio.to_thread(kept_points, tmp_path)
-    measured = [point for point in kept if (point.variable, point.category) == ("air_temperature", "")]
-    assert len(measured) > 1  # of ten minutes one, as it was; equal ones are not stored
-    taken = "[http] origins, [notify], [store] max_age_s, [store] variable"
-    assert f"reloaded the configuration; changed: {taken}" in caplog.messages
-    assert "these changes need a restart of growd: [light] ramp_s" in caplog.messages
+    temperature = "environment_1/measured/air_temperature"
+    with heeding_hangups():
+        async with serving(
+            offline_app(before, tmp_path, lambda: replace(after, notify=(channel,)))
+        ) as client:
+            await heard(client, temperature, lambda message: message["value"])  # by the rule of before
+            assert await informed(client, "alerts", "channels") == []
+            signal.raise_signal(signal.SIGHUP)
+            while not await informed(client, "alerts", "channels"):
+                pass
+            async with client.get(f"topic_stream/{temperature}") as lines:
+                for _ in range(5):
+                    await lines.content.readline()
+        kept = await asyncio.to_thread(kept_points, tmp_path)
+        measured = [point for point in kept if (point.variable, point.category) == ("air_temperature", "")]
+        assert len(measured) > 1  # of ten minutes one, as it was; equal ones are not stored
+        taken = "[http] origins, [notify], [store] max_age_s, [store] variable"
+        assert f"reloaded the configuration; changed: {taken}" in caplog.messages
+        assert "these changes need a restart of growd: [light] ramp_s" in caplog.messages
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        app = offline_app(before, tmp_path, lambda: pytest.fail("it was read again"))
+        async with serving(app):
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            signal.raise_signal(signal.SIGHUP)
 
 
 async def informed(client, node, detail):
@@ -157,55 +146,6 @@ async def test_a_data_folder_in_use_is_refused_and_the_other_growd_continues(tmp
             names = {name for name in (await answer.json())["results"] if "/" not in name}
     assert names <= RESERVED  # no environment can have the name of one
     assert len(names) > 5
-
-
-async def test_a_lamp_on_a_relay_is_on_or_off_and_not_calibrated(tmp_path, machines):
-    lux = Sensor(name="lux", kind="bh1750")
-    config = await asyncio.to_thread(load, profile_path("minimal"), (*SETTINGS, "simulator.enabled=true"))
-    app = offline_app(replace(config, sensor=(*config.sensor, lux)), tmp_path)
-    async with serving(app) as client:
-        async with client.get("service") as answer:
-            offered = (await answer.json())["results"]
-        assert [name for name in offered if name.endswith("calibrate_light")] == []
-        assert "environment_1/start_recipe" in offered
-        for level, lit in ((0.6, 1.0), (0.4, 0.0)):
-            assert await post(client, "environment_1/desired/light_intensity_white", level) == 200
-            await heard(
-                client, "environment_1/light_channels", lambda said, lit=lit: said["value"]["x"] == lit
-            )
-            assert machines[0].pins.high(24) == 1.0 - lit  # a low pin switches it on
-
-
-async def test_an_ignored_sighup_does_nothing(tmp_path, heeded_signals):
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    app = offline_app(load(None, SETTINGS), tmp_path, lambda: pytest.fail("it was read again"))
-    async with serving(app):
-        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-        signal.raise_signal(signal.SIGHUP)
-
-
-async def test_an_mhz19_that_is_configured_is_read_and_asked_over_http(tmp_path, machines):
-    sensor = Sensor(name="air", kind="mhz19", port="/dev/ttyUSB*")
-    config = replace(load(None, (*SETTINGS, "simulator.speed=200")), sensor=(sensor,))  # 3 min to be warm
-    node = "service/environment_1/samplers/air"
-    async with serving(offline_app(config, tmp_path)) as client:
-        assert (await streamed(client, "environment_1/raw/air_carbon_dioxide", above=0)) == pytest.approx(
-            machines[0].chamber.air().carbon_dioxide_ppm, abs=30
-        )
-        chip = machines[0].serial_chips["/dev/ttyUSB0"]
-        assert (chip.memory.range_ppm, chip.memory.self_calibration) == (10_000, False)
-        answer = await call(client, f"{node}/calibrate_zero", [], 400)
-        assert "air must measure for 1200 s without a gap" in answer["message"]
-        answer = await call(client, f"{node}/set_automatic_baseline", [True])
-        assert "is on until growd starts again" in answer["message"]
-        assert chip.memory.self_calibration
-        answer = await call(client, f"{node}/calibrate_span", [999], 400)
-        assert "reference must be a whole number from 1000 to 10000 ppm" in answer["ERROR"]
-        machines[0].faults.inject(Fault("unplugged", "mhz19"))
-        await heard(client, "environment_1/diagnostics/air", is_failed)
-        answer = await call(client, f"{node}/set_automatic_baseline", [False], 400)
-        assert "MH-Z19 on /dev/ttyUSB*" in answer["message"]
-    assert [command[2] for command in chip.received if command[2] in {0x87, 0x88}] == []
 
 
 async def test_a_missing_node_is_reported_and_the_chamber_works(tmp_path, monkeypatch, caplog):
@@ -295,6 +235,8 @@ async def test_a_client_sees_a_fault_and_its_end_in_data_device_and_output(tmp_p
         assert (await call(client, "service/simulator/inject_fault", fault))["message"] == "bad_crc at scd30"
         (active,) = await informed(client, "simulator", "faults")
         assert (active["kind"], active["duration"]) == ("bad_crc", 3600)
+        refused = await call(client, "service/simulator/inject_fault", fault | {"kind": "rust"}, 400)
+        assert "kind must be one of" in refused["message"]
         await heard(
             client, measured, lambda message: message["quality"] == "fault" and message["value"] is None
         )
@@ -310,73 +252,6 @@ async def test_a_client_sees_a_fault_and_its_end_in_data_device_and_output(tmp_p
         air = await device("air")
         assert air["state"] == "ok"
         assert air["counters"]["outage_seconds"] > 0
-
-
-async def test_invalid_faults_are_refused(tmp_path, machines):
-    refusals = [
-        ({"kind": "rust", "device": "bh1750"}, "kind must be one of"),
-        ({"kind": "nak", "device": "toaster"}, "device must be"),
-        ({"kind": "refused", "device": "gpio-99"}, "device: these chambers have no gpio-99; there is"),
-        ({"kind": "absent", "device": "/dev/ttyS9"}, "device: these chambers have no /dev/ttyS9; there is"),
-        (
-            {"kind": "frozen", "device": "mhz19"},
-            "device: these chambers have no mhz19; there is scd30, i2c-1",
-        ),
-        ({"kind": "nak", "device": "i2c-1:0x5c"}, "device: these chambers have no i2c-1:0x5c; there is"),
-        ({"kind": "drift", "device": "scd30"}, "amount is missing"),
-        ({"kind": "nak", "device": "scd30", "probability": 0}, "probability must be above 0"),
-    ]
-    async with serving(offline_app(load(None, SETTINGS), tmp_path)) as client:
-        faults = machines[0].faults
-        for entry, words in refusals:
-            assert words in await injected(client, entry)
-        assert faults.active() == []
-        for _ in range(MOST_FAULTS):
-            faults.inject(Fault("nak", "bh1750"))
-        assert "faults already; clear some" in await injected(client, {"kind": "nak", "device": "scd30"})
-
-
-async def test_the_simulator_lists_the_faults_that_it_accepts(tmp_path):
-    sensors = (Sensor(name="air", kind="scd30"), Sensor(name="co2", kind="mhz19", port="/dev/ttyUSB*"))
-    relay = Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
-    chambers = {
-        "sensor": sensors,
-        "output": (relay,),
-        "light": Light(channel=(ChannelOptions(name="white", pin=18),)),
-        "combine": {"air_carbon_dioxide": "first"},
-    }
-    async with serving(offline_app(replace(load(None, SETTINGS), **chambers), tmp_path)) as client:
-        kinds = {each["kind"]: each for each in await informed(client, "simulator", "fault_kinds")}
-        places = {each["device"]: each for each in await informed(client, "simulator", "fault_places")}
-        expected = [
-            "/dev/ttyUSB0",
-            "door",
-            "gpio-18",
-            "gpio-23",
-            "i2c-1",
-            "i2c-1:0x61",
-            "mhz19",
-            "scd30",
-            "valve",
-        ]
-        assert sorted(places) == expected
-        assert places["valve"]["affects"] == ["environment_1/valve"]
-        assert places["i2c-1"]["affects"] == ["environment_1/air"]
-        assert places["gpio-18"]["affects"] == ["environment_1/light"]
-        assert (places["scd30"]["amount_unit"], places["gpio-23"]["amount_unit"]) == ("ppm", "")
-        for device, place in places.items():
-            for kind in place["kinds"]:
-                amount = 0.7 if kinds[kind]["has_amount"] else 0.0
-                fault = {"kind": kind, "device": device, "at": 36_000, "for": 5, "amount": amount}
-                await call(client, "service/simulator/inject_fault", fault)
-        active = await informed(client, "simulator", "faults")
-        assert len(active) == sum(len(place["kinds"]) for place in places.values())
-        assert all(each["left_s"] == pytest.approx(each["begins_in_s"] + 5) for each in active)
-        one = {"device": "gpio-18", "kind": "refused"}
-        assert (await call(client, "service/simulator/clear_faults", one))["message"] == "1 fault cleared"
-        remaining = {(each["device"], each["kind"]) for each in await informed(client, "simulator", "faults")}
-        assert ("gpio-18", "hang") in remaining
-        assert ("gpio-18", "refused") not in remaining
 
 
 async def test_health_is_lost_while_an_output_cannot_be_switched_off(tmp_path):
@@ -398,11 +273,6 @@ async def test_health_is_lost_while_an_output_cannot_be_switched_off(tmp_path):
         assert [each["severity"] for each in notices if each["kind"] == "device"] == ["failure"]
         await call(client, "service/simulator/clear_faults", fault)
         await until_healthy((200, "ok\n"))
-
-
-async def injected(client, fault):
-    """The reason why a fault is refused."""
-    return str((await call(client, "service/simulator/inject_fault", fault, 400))["message"])
 
 
 RELAYS = (

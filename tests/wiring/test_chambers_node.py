@@ -151,14 +151,8 @@ def test_the_time_zone_is_that_of_the_configuration_or_of_the_machine(tmp_path, 
 
 
 async def test_an_output_has_what_clients_need_to_draw_it():
-    heater = Output(
-        name="heater",
-        kind="http",
-        protocol="tasmota",
-        url="http://plug",
-        drives=("air_temperature",),
-        power_w=200.0,
-    )
+    plug = {"kind": "http", "protocol": "tasmota", "url": "http://plug", "power_w": 200.0}
+    heater = Output(name="heater", drives=("air_temperature",), **plug)
     fan = Output(name="fan", kind="pwm", pin=17, variable="air_circulation")
     devices = {each["name"]: each for each in await devices_of(Config(output=(heater, fan)))}
     assert devices["heater"]["place"] == "Tasmota device at http://plug"

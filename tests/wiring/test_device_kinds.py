@@ -7,10 +7,9 @@ from pkgutil import resolve_name
 import pytest
 
 from growd.bus import Bus
-from growd.config import Config, Output, Sensor, Simulator
+from growd.config import Config, Sensor, Simulator
 from growd.device_kinds import NOT_OF_DRIVERS, SENSOR_KINDS, with_article
-from growd.output_roles import ROLES
-from growd.variables import FAN, VALVE, VARIABLES
+from growd.variables import VARIABLES
 from growd.wiring.sensors import SensorDevice, open_sensor
 from growd_drivers.errors import NotReadyError
 from growd_hwsim.chip import SENSORS
@@ -65,7 +64,10 @@ def opened():
 
 @pytest.mark.parametrize("name", READ)
 def test_a_sensor_measures_its_variables_in_the_simulated_chamber(name, opened):
-    sensor = sensor_of(name)
+    sensor, driver = sensor_of(name), resolve_name(SENSOR_KINDS[name].driver)
+    taken = set(inspect.signature(driver).parameters)
+    assert {option for option in SENSOR_KINDS[name].options if option not in NOT_OF_DRIVERS} <= taken
+    assert isinstance(open_sensor(opened(sensor)[0], sensor), driver)
     machine, clock = opened(sensor)
     device = SensorDevice(machine, sensor)
     try:
@@ -95,15 +97,6 @@ def test_every_fault_of_a_chip_can_be_injected_by_the_name_of_the_kind(name):
         Fault(kind, name, amount=1.0 if kind in WITH_AMOUNT else None)
 
 
-@pytest.mark.parametrize("name", READ)
-def test_a_driver_takes_the_options_of_its_kind(name, opened):
-    driver = resolve_name(SENSOR_KINDS[name].driver)
-    taken = set(inspect.signature(driver).parameters)
-    assert {option for option in SENSOR_KINDS[name].options if option not in NOT_OF_DRIVERS} <= taken
-    machine, _ = opened(sensor_of(name))
-    assert isinstance(open_sensor(machine, sensor_of(name)), driver)
-
-
 @pytest.mark.parametrize("name", SENSOR_KINDS)
 def test_every_kind_has_places_of_faults_or_none(name, opened):
     places = fault_places(Config(sensor=(sensor_of(name),)))
@@ -120,27 +113,17 @@ def test_every_kind_has_places_of_faults_or_none(name, opened):
 def test_the_calibrations_of_a_sensor_are_methods_of_its_driver_with_its_limits(name):
     kind, driver = SENSOR_KINDS[name], resolve_name(SENSOR_KINDS[name].driver)
     module = sys.modules[driver.__module__]
+    limits = ("MINIMUM_REFERENCE_PPM", "MINIMUM_SPAN_PPM", "MAXIMUM_REFERENCE_PPM")
+    known = {getattr(module, limit, None) for limit in limits} | {max(getattr(module, "RANGES_PPM", (0,)))}
     for calibration in kind.calibrations:
         assert callable(getattr(driver, calibration.method))
+        if not calibration.is_of_carbon_dioxide:
+            continue
         if calibration.reference_range:
-            least, most = calibration.reference_range
-            if not calibration.is_of_carbon_dioxide:
-                continue
-            known = {
-                getattr(module, limit, None) for limit in ("MINIMUM_REFERENCE_PPM", "MINIMUM_SPAN_PPM")
-            } | {getattr(module, "MAXIMUM_REFERENCE_PPM", None), max(getattr(module, "RANGES_PPM", (0,)))}
-            assert {least, most} <= known
-        elif calibration.is_of_carbon_dioxide:
+            assert {*calibration.reference_range} <= known
+        else:
             assert calibration.reference == module.ZERO_POINT_PPM
     assert kind.warm_up_s == getattr(module, "WARM_UP_S", 0.0)
-
-
-@pytest.mark.parametrize("variable", [VALVE, FAN])
-def test_a_relay_moves_its_part_of_the_simulated_chamber(variable, opened):
-    relay = Output(name="relay", pin=5, variable=variable)
-    machine = simulated_hardware(Config(output=(relay,)), Clock())
-    assert machine.wiring.relays[5].moves == ROLES[variable].moves
-    machine.close()
 
 
 def test_names_of_parts_are_spelled_out():

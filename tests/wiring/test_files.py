@@ -11,13 +11,10 @@ from growd.wiring.files import read_credentials
 from support.full_disk import full_disk
 
 
-def test_a_full_disk_is_reported(tmp_path):
+def test_a_full_disk_is_reported_and_the_owner_of_a_folder_is_found_without_the_lock(tmp_path):
     message = re.escape(f"the data folder {tmp_path} can't be written to")
     with full_disk(largest=0), pytest.raises(StartError, match=message):
         own_folder(tmp_path)
-
-
-def test_the_owner_of_a_folder_is_found_without_the_lock(tmp_path):
     assert running_in(tmp_path) is None
     with own_folder(tmp_path):
         assert running_in(tmp_path) == str(os.getpid())
@@ -34,11 +31,19 @@ def test_a_lock_file_that_is_a_link_is_refused(tmp_path, make):
     assert target.read_text() == "all of it"
 
 
-def test_credentials_are_two_lines(tmp_path):
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("grower\n", "must have two lines"), ("a:b\nsecret\n", "the user must not contain a colon")],
+)
+def test_credentials_are_two_lines_and_others_are_reported_without_showing_them(tmp_path, text, reason):
+    assert read_credentials("") is None
     file = tmp_path / "login"
     file.write_text("grower\np:äss\n", encoding="utf-8")
     assert read_credentials(str(file)) == ("grower", "p:äss")
-    assert read_credentials("") is None
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"credentials_file: .*{reason}") as caught:
+        read_credentials(str(file))
+    assert "secret" not in str(caught.value)
 
 
 def test_a_bare_name_is_a_systemd_credential_if_there_is_one(tmp_path, monkeypatch):
@@ -56,18 +61,6 @@ def test_a_bare_name_is_a_systemd_credential_if_there_is_one(tmp_path, monkeypat
     (given / "secret_other").write_text("grower\nof a folder\n")
     assert read_credentials("other") == ("grower", "of a folder")
     assert read_credentials("./couchdb") == ("grower", "here")
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [("grower\n", "must have two lines"), ("a:b\nsecret\n", "the user must not contain a colon")],
-)
-def test_unusable_credentials_are_reported_without_showing_them(tmp_path, text, reason):
-    file = tmp_path / "login"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match=f"credentials_file: .*{reason}") as caught:
-        read_credentials(str(file))
-    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("mode", "is_open"), [(0o640, False), (0o644, True), (0o604, True), (0o660, True)])

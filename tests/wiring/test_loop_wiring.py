@@ -72,48 +72,35 @@ async def test_the_options_of_a_loop_are_its_parameters():
 
 
 def test_doses_follow_from_the_tank_and_the_flow_of_the_pumps():
+    variable = "water_electrical_conductivity"
+    given = {"drives": (variable,), "flow_ml_min": 30.0}
     pumps = [
-        Output(name=name, variable=f"nutrient_{name}", drives=("water_electrical_conductivity",),
-               flow_ml_min=30.0, pin=pin)
-        for name, pin in (("a", 5), ("b", 6))
-    ]  # fmt: skip
+        Output(name=name, variable=f"nutrient_{name}", pin=pin, **given) for name, pin in (("a", 5), ("b", 6))
+    ]
     options = LoopOptions(tank_litres=50.0, ml_per_unit_litre=4.0)
-    config = Config(
-        sensor=measured_by("water_electrical_conductivity"),
-        output=tuple(pumps),
-        control={"water_electrical_conductivity": options},
-    )
+    config = Config(sensor=measured_by(variable), output=tuple(pumps), control={variable: options})
     chamber = chambers_of(config)[0]
-    pumps = pumps_of(chamber, lambda: 0.0)
-    doses = loop_settings(chamber, "water_electrical_conductivity", pumps).doses
+    doses = loop_settings(chamber, variable, pumps_of(chamber, lambda: 0.0)).doses
     size = doses.raising
     assert (size.ml_per_unit, size.flow.ml_s, doses.mixing_s, size.longest_s) == (200.0, 1.0, 310.0, 27.0)
-
-
-PIN = {"pin": 5}
-PLUG = {"kind": "http", "protocol": "shelly_gen2", "url": "http://plug"}
-MESSAGES = {"kind": "mqtt", "topic": "plug"}
 
 
 @pytest.mark.parametrize(
     ("variable", "how", "cycle_s"),
     [
-        ("air_heater", PIN, 300.0),
-        ("air_heater", PLUG, 300.0),
-        ("air_heater", MESSAGES, 300.0),
-        ("air_flush_on", PIN, 300.0),
-        ("air_humidifier", PIN, 30.0),
-        ("air_carbon_dioxide_valve_on", PIN, 90.0),
-        ("air_heater", PIN | {"kind": "ssr"}, 0.0),
-        ("air_heater", PIN | {"minimum_cycle_s": 0.0}, 0.0),
-        ("air_heater", PIN | {"kind": "ssr", "minimum_cycle_s": 60.0}, 60.0),
-        ("nutrient_a", PIN | {"flow_ml_min": 30.0}, 0.0),
-        ("nutrient_ph_down", PIN | {"flow_ml_min": 30.0}, 0.0),
-        ("water_fill", PIN, 0.0),
+        ("air_heater", {}, 300.0),
+        ("air_heater", {"kind": "http", "protocol": "shelly_gen2", "url": "http://plug"}, 300.0),
+        ("air_humidifier", {}, 30.0),
+        ("air_carbon_dioxide_valve_on", {}, 90.0),
+        ("air_heater", {"kind": "ssr"}, 0.0),
+        ("air_heater", {"minimum_cycle_s": 0.0}, 0.0),
+        ("air_heater", {"kind": "ssr", "minimum_cycle_s": 60.0}, 60.0),
+        ("nutrient_a", {"flow_ml_min": 30.0}, 0.0),
+        ("water_fill", {}, 0.0),
     ],
 )
 def test_starts_of_mechanical_contacts_are_a_cycle_apart(variable, how, cycle_s):
-    output = Output(name="it", variable=variable, **how)
+    output = Output(name="it", variable=variable, pin=None if "url" in how else 5, **how)
     config = Config(sensor=measured_by("air_temperature"), output=(output,))
     bus = Bus(ManualClock())
     (chamber,) = chambers_of(config)
@@ -182,11 +169,7 @@ CO2 = f"{CONTROLLERS}/air_carbon_dioxide"
 
 @pytest.mark.parametrize(
     "config",
-    [
-        Config(),
-        Config(output=(FAN,)),
-        Config(output=(VALVE, FAN), sensor=(Sensor(name="lux", kind="bh1750"),)),
-    ],
+    [Config(output=(FAN,)), Config(output=(VALVE, FAN), sensor=(Sensor(name="lux", kind="bh1750"),))],
 )
 async def test_without_a_sensor_or_a_valve_switches_follow_their_own_set_points(config):
     bus, parts = await control_of(config)

@@ -119,23 +119,18 @@ async def test_growd_safe_tells_devices_and_names_those_that_are_away(tmp_path):
 async def test_with_an_invalid_configuration_the_devices_of_the_last_run_are_told(tmp_path):
     async with served("shelly_gen2") as device:
         plug = Output(name="plug", kind="http", variable="air_heater", protocol="shelly_gen2", url=device.url)
-        await asyncio.to_thread(keep_run, tmp_path, chamber_with(plug, simulator=REAL), ())
+        real, simulated = chamber_with(plug, simulator=REAL), chamber_with(simulator=Simulator(enabled=True))
+        await asyncio.to_thread(keep_run, tmp_path, real, ())
         device.switch.get("/rpc/Switch.Set?id=0&on=true")
-        await asyncio.to_thread(keep_run, tmp_path, chamber_with(simulator=Simulator(enabled=True)), ())
-        outcome = await asyncio.to_thread(make_safe, None, tmp_path)
-        assert (outcome.told, outcome.failures) == ([], [])
+        await asyncio.to_thread(keep_run, tmp_path, simulated, ())
+        for config in (None, replace(simulated, output=(plug,))):  # in a simulation none is told
+            outcome = await asyncio.to_thread(make_safe, config, tmp_path)
+            assert (outcome.told, outcome.failures) == ([], [])
         assert device.switch.is_on()
-        await asyncio.to_thread(keep_run, tmp_path, chamber_with(plug, simulator=REAL), ())
+        await asyncio.to_thread(keep_run, tmp_path, real, ())
         outcome = await asyncio.to_thread(make_safe, None, tmp_path)
         assert (outcome.told, outcome.failures) == (["plug: was told to be safe"], [])
         assert not device.switch.is_on()
-
-
-async def test_in_a_simulation_no_device_is_told(tmp_path):
-    outcome = await asyncio.to_thread(
-        make_safe, chamber_with(PLUG, simulator=Simulator(enabled=True)), tmp_path
-    )
-    assert (outcome.told, outcome.failures) == ([], [])
 
 
 @pytest.mark.parametrize("variable", [None, "auxiliary_1"])

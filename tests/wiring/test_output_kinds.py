@@ -41,10 +41,6 @@ async def commanded(rig, variable, level, seconds=3.0):
     await rig.clock.advance(seconds)
 
 
-def test_every_kind_is_tested():
-    assert set(PLACES) == set(OUTPUT_KINDS)
-
-
 @pytest.mark.parametrize("kind", OUTPUT_KINDS)
 async def test_a_heater_of_each_kind_follows_commands_and_is_off_without(kind):
     async with rigged(chamber_with(heater(kind))) as rig:
@@ -89,7 +85,7 @@ async def test_an_output_in_the_network_is_told_again_while_nothing_changes():
         assert plug.is_on()
 
 
-async def test_channels_of_the_lamp_on_other_devices():
+async def test_channels_of_the_lamp_on_other_devices_or_one_dimmed_output():
     lamp = (
         Output(name="white", kind="http", drives=("light_illuminance",), url="http://w", protocol="tasmota"),
         Output(name="red", kind="pwm", drives=("light_intensity_red",), pin=17, mix=0.5),
@@ -104,11 +100,8 @@ async def test_channels_of_the_lamp_on_other_devices():
         assert rig.machine.chamber.illuminance_lux() > 0
         assert rig.machine.pins.high(17) == pytest.approx(0.4)
         assert {event.pin for event in rig.machine.pins.history} == {17}
-
-
-async def test_a_lamp_of_one_dimmed_output():
-    lamp = Output(name="panel", kind="pwm", drives=("light_illuminance",), pin=17)
-    async with rigged(chamber_with(lamp)) as rig:
+    panel = Output(name="panel", kind="pwm", drives=("light_illuminance",), pin=17)
+    async with rigged(chamber_with(panel)) as rig:
         await rig.clock.advance(10)
         await commanded(rig, "light_illuminance", 0.4)
         assert rig.last("light_channels").value["x"] == pytest.approx(0.4)
@@ -120,25 +113,19 @@ async def test_what_outputs_did_is_in_the_status_and_outlasts_a_restart():
     relay = Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", flow_ml_min=500.0)
     lamp = Light(channel=(ChannelOptions(name="white", pin=12, power_w=60.0),))
     config = chamber_with(heater("relay", power_w=200.0), relay, light=lamp)
+    levels = {"air_heater": 1, "air_carbon_dioxide_valve_on": 1, "light_intensity_white": 0.5}
     for life in (1, 2):
         async with rigged(config, memory) as rig:
             await rig.clock.advance(10)
-            await commanded(rig, "air_heater", 1, 0)
-            await commanded(rig, "air_carbon_dioxide_valve_on", 1, 0)
-            await commanded(rig, "light_intensity_white", 0.5, 60.0)
-            await commanded(rig, "air_heater", None, 0)
-            await commanded(rig, "air_carbon_dioxide_valve_on", None, 0)
-            await commanded(rig, "light_intensity_white", None, 60.0)
+            for commands in (levels, dict.fromkeys(levels)):
+                for variable, level in commands.items():
+                    await commanded(rig, variable, level, 0)
+                await rig.clock.advance(60)
             described = rig.bus.find_node(f"{E}/outputs").information()["outputs"]
             found = {each["name"]: msgspec.convert(each, OutputStatus) for each in described}
-            assert {name: each.cycles for name, each in found.items()} == {
-                "light white": life,
-                "valve": life,
-                "it": life,
-            }
-            assert found["it"].on_s == pytest.approx(60 * life, abs=15 * life)
-            assert found["it"].energy_kwh == pytest.approx(found["it"].on_s * 200 / 3.6e6, abs=1e-4)
-            assert found["light white"].energy_kwh == pytest.approx(
-                found["light white"].on_s * 30 / 3.6e6, abs=1e-4
-            )
-            assert found["valve"].volume_l == pytest.approx(found["valve"].on_s * 0.5 / 60, abs=1e-3)
+            it, valve, white = (found[name] for name in ("it", "valve", "light white"))
+            assert {each.cycles for each in found.values()} == {life}
+            assert it.on_s == pytest.approx(60 * life, abs=15 * life)
+            for each, watts in ((it, 200), (white, 30)):
+                assert each.energy_kwh == pytest.approx(each.on_s * watts / 3.6e6, abs=1e-4)
+            assert valve.volume_l == pytest.approx(valve.on_s * 0.5 / 60, abs=1e-3)

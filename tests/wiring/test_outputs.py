@@ -1,6 +1,9 @@
 """Outputs as the configuration says, on pins that may refuse."""
 
+import asyncio
+
 import pytest
+from msgspec.structs import replace
 
 from growd.bus import Bus
 from growd.config import (
@@ -10,9 +13,12 @@ from growd.config import (
     ConfigError,
     Light,
     Output,
+    Sensor,
     Simulator,
     chambers_of,
+    load,
 )
+from growd.config.profiles import profile_path
 from growd.runtime.clock import RealClock
 from growd.wiring.hardware import opened_hardware
 from growd.wiring.outputs import check_pwm, lamp_channel, output_device, place_of_output
@@ -20,6 +26,7 @@ from growd_drivers.errors import HardwareUnavailableError
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import Wiring
 from support.machine import SleepingTime, simulated
+from support.rig import rigged
 
 LAMP = Light(
     channel=(ChannelOptions(name="white", pin=12),),
@@ -57,6 +64,8 @@ def test_the_lamp_has_its_configuration(machine):
 def test_a_relay_has_its_configuration(machine, active, safe, levels):
     settings = Output(name="fan", pin=24, variable="air_flush_on", active=active, safe=safe)
     (output,) = chambers_of(Config(output=(settings,)))[0].outputs
+    output_device(machine, output).close()
+    assert not machine.pins.history  # it was never used
     relay = output_device(machine, output)
     relay.use().write(float(safe == "off"), VALID_S)
     relay.close()
@@ -91,18 +100,15 @@ def test_pins_of_the_pwm_chip_are_dimmed_by_it_and_the_others_by_software():
     machine.close()
 
 
-def test_a_missing_pwm_chip_is_an_error_of_the_lamp_with_advice(machine, said):
+def test_a_missing_or_refusing_pwm_chip_is_an_error_of_the_lamp_with_advice(machine, said):
     check_pwm(machine, Config(light=BY_HARDWARE))
     with said.raises(HardwareUnavailableError):
         channels_of(machine, BY_HARDWARE)[0].use()
-
-
-def test_a_pin_of_the_pwm_chip_may_be_refused_as_any(said):
-    machine = simulated(SleepingTime(), wiring=WIRED_TO_PWM)
-    machine.faults.inject(Fault("refused", "gpio-12"))
+    wired = simulated(SleepingTime(), wiring=WIRED_TO_PWM)
+    wired.faults.inject(Fault("refused", "gpio-12"))
     with said.raises(HardwareUnavailableError):
-        channels_of(machine, BY_HARDWARE)[0].use()
-    machine.close()
+        channels_of(wired, BY_HARDWARE)[0].use()
+    wired.close()
 
 
 async def test_two_lamp_channels_on_one_pwm_channel_of_this_model_are_refused(monkeypatch, said):
@@ -148,27 +154,29 @@ def test_an_output_that_could_not_be_opened_is_opened_at_a_later_use(machine):
     assert machine.pins.high(12) == 1
 
 
-def test_an_output_that_was_never_used_is_not_touched_at_the_end(machine):
-    output_device(machine, Output(name="fan", pin=24, variable="air_flush_on")).close()
-    assert not machine.pins.history
-
-
 @pytest.mark.parametrize(
-    ("output", "place"),
+    ("options", "place"),
     [
-        (Output(name="it", pin=17), "relay on GPIO 17"),
-        (Output(name="it", kind="hardware_pwm", pin=12), "hardware PWM on GPIO 12"),
-        (
-            Output(name="it", kind="http", protocol="shelly_gen1", url="http://192.168.1.40"),
-            "Shelly at http://192.168.1.40",
-        ),
-        (Output(name="it", kind="http", url_on="http://x/on?key=s3cr3t"), "device at http://x/on"),
-        (
-            Output(name="it", kind="mqtt", protocol="tasmota", topic="plug"),
-            "Tasmota device at the MQTT topic plug",
-        ),
-        (Output(name="it", kind="topic"), "program that reads outputs/it"),
+        ({"pin": 17}, "relay on GPIO 17"),
+        ({"kind": "hardware_pwm", "pin": 12}, "hardware PWM on GPIO 12"),
+        ({"kind": "http", "protocol": "shelly_gen1", "url": "http://x"}, "Shelly at http://x"),
+        ({"kind": "http", "url_on": "http://x/on?key=s3cr3t"}, "device at http://x/on"),
+        ({"kind": "mqtt", "protocol": "tasmota", "topic": "plug"}, "Tasmota device at the MQTT topic plug"),
+        ({"kind": "topic"}, "program that reads outputs/it"),
     ],
 )
-def test_the_place_of_an_output_in_words(output, place):
-    assert place_of_output(output) == place
+def test_the_place_of_an_output_in_words(options, place):
+    assert place_of_output(Output(name="it", **options)) == place
+
+
+async def test_a_lamp_on_a_relay_is_on_or_off_and_not_calibrated():
+    lux = Sensor(name="lux", kind="bh1750")
+    config = await asyncio.to_thread(load, profile_path("minimal"))
+    async with rigged(replace(config, sensor=(*config.sensor, lux), simulator=Simulator())) as rig:
+        assert not [name for name in rig.bus.services.names() if name.endswith("calibrate_light")]
+        client = rig.bus.node("client")
+        for level, lit in ((0.6, 1.0), (0.4, 0.0)):
+            client.publish_arguments("environment_1/desired/light_intensity_white", [level])
+            await rig.clock.advance(5)
+            assert rig.last("light_channels").value["x"] == lit
+            assert rig.machine.pins.high(24) == 1.0 - lit  # a low pin switches it on

@@ -117,8 +117,8 @@ async def test_an_output_is_safe_while_its_sensor_is_not_known_and_failed_while_
 def test_outputs_of_packages_are_made_safe_without_the_daemon(board, tmp_path):
     board()
     config, _ = loaded(tmp_path)
-    time = SleepingTime()
-    machine = simulated(time, wiring=Wiring(i2c=(WiredChip("relay_board", 1, 0x20, "heater"),), lamp_pins={}))
+    wiring = Wiring(i2c=(WiredChip("relay_board", 1, 0x20, "heater"),), lamp_pins={})
+    machine = simulated(SleepingTime(), wiring=wiring)
     machine.chamber.set_actuator("heater", 1.0)
     outcome = Outcome()
     make_others_safe(config, outcome, lambda **_: machine)
@@ -127,14 +127,17 @@ def test_outputs_of_packages_are_made_safe_without_the_daemon(board, tmp_path):
     machine.close()
 
 
-def test_growd_safe_names_an_output_that_it_can_not_make_safe(board, tmp_path):
+def test_a_driver_that_does_not_load_is_a_warning_and_growd_safe_names_its_output(board, tmp_path):
     board(**{"KIND = OutputKind(": "raise SystemExit(3)\nKIND = OutputKind("})
+    reason = "the driver relay_board of growd-board 2.0 can't be loaded"
     config, _ = loaded(tmp_path)
     outcome = Outcome()
     machine = simulated(SleepingTime())
     make_others_safe(config, outcome, lambda **_: machine)
     (failure,) = outcome.failures
-    assert failure.startswith("heating: the driver relay_board of growd-board 2.0 can't be loaded")
+    assert failure.startswith(f"heating: {reason}")
+    _, warnings = loaded(tmp_path, "", CHAMBER.replace("air_temperature", "air_carbon_dioxide"))
+    assert f"heating has failed: {reason}" in warnings[1]  # of a valve too, whose timer is not known
 
 
 FAILING = {
@@ -178,18 +181,13 @@ def test_a_valve_needs_a_device_with_a_timer(board, tmp_path, said):
     with said.raises(ConfigError):
         loaded(tmp_path, "", chamber)
     loaded(tmp_path, "may_stay_on = true\n", chamber)
-
-
-def test_a_valve_whose_driver_does_not_load_is_a_warning(board, tmp_path):
-    board(**{"KIND = OutputKind(": "raise SystemExit(3)\nKIND = OutputKind("})
-    _, warnings = loaded(tmp_path, "", CHAMBER.replace("air_temperature", "air_carbon_dioxide"))
-    assert "heating has failed: the driver relay_board of growd-board 2.0 can't be loaded" in warnings[1]
+    with said.raises(ConfigError):  # with the kinds of installed packages
+        loaded(tmp_path, "", CHAMBER.replace('"relay_board"', '"relais"'))
 
 
 def test_levels_timer_and_repetition_are_those_of_the_kind(board, tmp_path):
     board(**{"    1,\n    addresses=": "    1,\n    can_dim=True,\n    timer_s=40.0,\n    addresses="})
-    heater, _ = loaded(tmp_path)
-    (output,) = heater.output
+    (output,) = loaded(tmp_path)[0].output
     assert (output.can_dim, output.has_timer, output.lease.renewed_s) == (True, True, 10.0)
     (fan,) = loaded(tmp_path, 'variable = "air_flush_on"\ndirection = "lowers"\n')[0].output
     assert not fan.can_dim  # its variable is on or off
@@ -225,17 +223,10 @@ def test_an_output_is_described_and_can_have_faults_where_it_is(board, tmp_path)
         assert places[place] == [f"{chambers[0].environment}/heating"]
 
 
-def test_a_wrong_kind_is_answered_with_the_kinds_of_installed_packages(board, tmp_path, said):
-    board()
-    with said.raises(ConfigError):
-        loaded(tmp_path, "", CHAMBER.replace('"relay_board"', '"relais"'))
-
-
 def test_a_driver_that_hangs_fails_its_trial_and_ends_the_others(board):
     board(**{"    def write(self, level):": "    def write(self, level):\n        held.wait()"})
     module = importlib.import_module("growd_board")
     module.held = threading.Event()
-    own_kinds.output_kind("relay_board")
     assert chip_fault(own_kinds.output_kind("relay_board"), "relay_board") == ""
     subject = output_subject_of("relay_board")
     opens, hangs = results_until_hung(trials_of_output(subject), subject, 1.0)
@@ -259,9 +250,8 @@ def test_an_output_opens_what_growd_gives_it(opens, board):
 
 
 def failures():
-    kind = own_kinds.output_kind("relay_board")
-    assert kind is not None
-    assert chip_fault(kind, "relay_board") == ""
+    """What is wrong with the installed driver, by the names of the trials."""
+    assert chip_fault(own_kinds.output_kind("relay_board"), "relay_board") == ""
     subject = output_subject_of("relay_board")
     rows = [trial.result(subject) for trial in trials_of_output(subject)]
     assert len(rows) > 10

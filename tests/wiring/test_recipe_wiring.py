@@ -5,10 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from growd.bus import Bus
-from growd.config import ChamberOptions, Config, ConfigError, Environment, Light, Output, Sensor, chambers_of
+from growd.config import ChamberOptions, Config, ConfigError, Environment
 from growd.config.services import SetPoints
 from growd.control.topics import declare_environment
-from growd.recipes.interpreter import check
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
 from growd.wiring.recipes import recipe_runners
@@ -18,40 +17,16 @@ from support.refusals import check_config
 from support.running import running
 
 SHELF = "shelf_2"
-VALVE = Output(name="valve", pin=5, variable="air_carbon_dioxide_valve_on")
-FAN = Output(name="fan", pin=6, variable="air_flush_on")
-SENSOR = Sensor(name="air", kind="scd30")
 
 
-def reach_of(config):
-    return chambers_of(config)[0].reach()
-
-
-def test_set_points_without_an_actuator_are_one_warning_per_variable(said):
-    operations = [
-        [0, "light_illuminance", 30_000],
-        [10, "light_illuminance", 40_000],
-        [20, "air_temperature", 20],
-        [30, "air_temperature", 25],
-        [60, "air_carbon_dioxide", 1_500],
-    ]
-    chamber = Config(light=Light(), sensor=(SENSOR,), output=(VALVE,))
-    findings = check({"format": "simple", "operations": operations}, reach_of(chamber))
-    said([str(finding) for finding in findings])
-    assert {finding.severity for finding in findings} == {"warning"}
-
-
-@pytest.mark.parametrize("zone", ["Europe/Nowhere", "../../etc/passwd", "/etc/localtime", "Europe"])
-def test_an_unknown_time_zone_is_refused(zone):
-    with pytest.raises(ConfigError, match=r"^\[environment\] time_zone: '.*' is not known here; one is"):
-        check_config(Config(environment=Environment(time_zone=zone)))
-
-
-def test_a_time_zone_is_that_of_the_recipes():
+def test_a_time_zone_is_that_of_the_recipes_and_an_unknown_one_is_refused():
     environment = Environment(time_zone="Europe/Berlin")
     check_config(Config(environment=environment))
     assert str(environment.zone()) == "Europe/Berlin"
     assert Environment().zone() is None
+    for zone in ("Europe/Nowhere", "../../etc/passwd", "/etc/localtime", "Europe"):
+        with pytest.raises(ConfigError, match=r"^\[environment\] time_zone: '.*' is not known here; one is"):
+            check_config(Config(environment=Environment(time_zone=zone)))
 
 
 @pytest.mark.parametrize("keeps", [{"environment_1"}, {SHELF}])

@@ -39,13 +39,10 @@ def test_a_sensor_behind_a_bridge_is_in_the_thread_of_its_bus():
     assert [sensor.line for sensor in (BRIDGED, LUX, PORT)] == ["i2c-3", "i2c-3", "/dev/serial0"]
 
 
-def test_a_bridge_and_a_chip_at_one_address_are_refused(said):
+def test_two_sensors_at_one_place_are_refused_also_of_two_environments(said):
     other = Sensor(name="lux", kind="bh1750", bus=3, address=0x4D)
     with said.raises(ConfigError):
         check_config(Config(sensor=(BRIDGED, other)))
-
-
-def test_a_serial_port_has_one_sensor_of_all_environments():
     at_any = replace(PORT, port="/dev/serial*")
     config = Config(sensor=(PORT,), chamber={"shelf_2": ChamberOptions(sensor=(at_any,))})
     both = "environment_1/at_a_port and shelf_2/at_a_port are both at /dev/serial0"
@@ -53,47 +50,36 @@ def test_a_serial_port_has_one_sensor_of_all_environments():
         check_config(config)
 
 
-@pytest.mark.parametrize("first", [LUX, BRIDGED])
-def test_a_bus_is_taken_over_with_the_lines_of_its_bridges(machine, first):
-    bridged, lux = SensorDevice(machine, BRIDGED), SensorDevice(machine, LUX)
+@pytest.mark.parametrize("first", [LUX, BRIDGED, PORT], ids=["bus", "bridge", "serial line"])
+def test_a_bus_is_taken_over_with_the_lines_of_its_bridges_and_a_serial_line_alone(machine, first):
+    slow = SensorDevice(machine, PORT if first is PORT else BRIDGED)
+    lux = SensorDevice(machine, LUX)
     with pytest.raises(NotReadyError):
-        bridged.read()
+        slow.read()
     lux.read()
 
     def use():
         machine.take_over(first.line)
+        with pytest.raises(NotReadyError):
+            slow.read()
+        if first is not PORT:
+            lux.read()
+
+    in_another_thread(use)
+    with pytest.raises(TransferError, match="taken the line over"):
+        slow.read()
+    if first is PORT:
         lux.read()
-        with pytest.raises(NotReadyError):
-            bridged.read()
-
-    in_another_thread(use)
-    for device, words in ((bridged, "taken the line over"), (lux, "taken the bus over")):
-        with pytest.raises(TransferError, match=words):
-            device.read()
-
-
-def test_a_serial_line_is_taken_over_alone(machine, said):
-    at_a_port, lux = SensorDevice(machine, PORT), SensorDevice(machine, LUX)
-    with pytest.raises(NotReadyError):
-        at_a_port.read()
-    lux.read()
-
-    def use():
-        machine.take_over(PORT.line)
-        with pytest.raises(NotReadyError):
-            at_a_port.read()
-
-    in_another_thread(use)
-    with said.raises(TransferError):
-        at_a_port.read()
-    lux.read()
+    else:
+        with pytest.raises(TransferError, match="taken the bus over"):
+            lux.read()
 
 
 @pytest.mark.parametrize("kind", ["gpio", "mqtt", "topic", "ads1115"])
-@pytest.mark.parametrize("name", ["air_heater", "air_carbon_dioxide"])
-def test_the_state_of_an_output_may_stay_for_days_whatever_its_name(kind, name):
-    judge = plausibility_of(Sensor(name="clamp", kind=kind, pin=5, topic="t", confirms=name))
-    for day in range(4):
-        judge.check({name: 0.0}, day * 86_400.0)
-        judge.missed(day * 86_400.0 + 1)
-        judge.check({name: 1.0}, day * 86_400.0 + 2)
+def test_the_state_of_an_output_may_stay_for_days_whatever_its_name(kind):
+    for name in ("air_heater", "air_carbon_dioxide"):
+        judge = plausibility_of(Sensor(name="clamp", kind=kind, pin=5, topic="t", confirms=name))
+        for day in range(4):
+            judge.check({name: 0.0}, day * 86_400.0)
+            judge.missed(day * 86_400.0 + 1)
+            judge.check({name: 1.0}, day * 86_400.0 + 2)

@@ -78,40 +78,29 @@ async def rig():
         yield rig
 
 
-async def test_the_air_has_a_deficit_a_dew_point_and_an_absolute_humidity(rig):
+async def test_the_air_has_a_deficit_a_dew_point_and_an_absolute_humidity_once_both_values_are_there(rig):
+    await rig.give(air_temperature=25.0)
+    await rig.clock.advance(10)
+    assert rig.last("air_dew_point") is None
     await rig.give(air_temperature=25.0, air_humidity=60.0)
     assert rig.value("air_vapour_pressure_deficit") == pytest.approx(1.267, abs=0.005)
     assert rig.value("air_dew_point") == pytest.approx(16.7, abs=0.1)
     assert rig.value("air_absolute_humidity") == pytest.approx(13.8, abs=0.1)
-
-
-async def test_a_reading_of_two_values_gives_one_message(rig):
-    await rig.give(air_temperature=25.0, air_humidity=60.0)
     before = rig.last("air_dew_point").number
     await rig.give(air_temperature=26.0, air_humidity=50.0)
     assert rig.last("air_dew_point").number == before + 1
 
 
-async def test_nothing_is_published_before_all_inputs_are_there(rig):
-    await rig.give(air_temperature=25.0)
-    await rig.clock.advance(100)
-    assert rig.last("air_dew_point") is None
-
-
-@pytest.mark.parametrize("quality", [Quality.STALE, Quality.FAULT, Quality.WARM_UP])
-async def test_a_value_has_the_quality_of_its_inputs(rig, quality):
+async def test_a_value_has_the_worse_quality_of_its_inputs(rig):
     await rig.give(air_temperature=25.0, air_humidity=60.0)
-    await rig.give(quality, air_humidity=None)
-    for variable in OF_AIR:
-        assert (rig.last(variable).value, rig.last(variable).quality) == (None, quality)
-    await rig.give(air_humidity=60.0)
-    assert rig.last("air_dew_point").quality is Quality.OK
-
-
-async def test_the_worse_of_two_qualities_counts(rig):
-    await rig.give(Quality.WARM_UP, air_temperature=None)
-    await rig.give(Quality.FAULT, air_humidity=None)
+    for quality in (Quality.STALE, Quality.FAULT, Quality.WARM_UP):
+        await rig.give(quality, air_humidity=None)
+        for variable in OF_AIR:
+            assert (rig.last(variable).value, rig.last(variable).quality) == (None, quality)
+    await rig.give(Quality.FAULT, air_temperature=None)
     assert rig.last("air_dew_point").quality is Quality.FAULT
+    await rig.give(air_temperature=25.0, air_humidity=60.0)
+    assert rig.last("air_dew_point").quality is Quality.OK
 
 
 async def test_a_filter_that_went_silent_makes_no_value_old(rig):
@@ -175,33 +164,25 @@ async def test_light_that_is_not_known_is_missing_and_not_made_up(rig):
     await rig.steady(600, light_ppfd=100.0)
     assert rig.value("light_daily_integral") == pytest.approx(0.12, abs=0.002)
     assert rig.sums["light_missing_s"] == missing + 1_200
-
-
-async def test_a_silent_sensor_adds_no_light(rig):
     await rig.give(light_ppfd=1_000.0)
-    await rig.clock.advance(3_600)
+    await rig.clock.advance(3_600)  # the sensor is silent: its value counts until it is stale
     await rig.steady(10, light_ppfd=0.0)
-    assert rig.value("light_daily_integral") == pytest.approx(0.03, abs=0.002)  # until it was stale
+    assert rig.value("light_daily_integral") == pytest.approx(0.12 + 0.03, abs=0.004)
 
 
-async def test_a_restart_continues_the_day_and_tells_the_gap(rig):
+@pytest.mark.parametrize(
+    ("time", "mol", "missing_s"),
+    [(MORNING + 3_600 + 1_800, 0.36 + 0.06, 6 * 3_600 + 1_800), (MORNING + 86_400, 0.06, 6 * 3_600)],
+    ids=["the same day", "the next day"],
+)
+async def test_a_restart_continues_the_day_and_tells_the_gap(rig, time, mol, missing_s):
     await rig.steady(3_600, light_ppfd=100.0)
     await rig.derivations.close()
-    later = Rig(memory=rig.memory, time=rig.clock.time() + 1_800)
+    later = Rig(memory=rig.memory, time=time)
     async with running(later.clock, later.derivations):
         await later.steady(600, light_ppfd=100.0)
-        assert later.value("light_daily_integral") == pytest.approx(0.36 + 0.06, abs=0.003)
-        assert later.sums["light_missing_s"] == pytest.approx(6 * 3_600 + 1_800, abs=1)
-
-
-async def test_another_day_begins_anew_after_a_restart(rig):
-    await rig.steady(3_600, light_ppfd=100.0)
-    await rig.derivations.close()
-    later = Rig(memory=rig.memory, time=MORNING + 86_400)
-    async with running(later.clock, later.derivations):
-        await later.steady(600, light_ppfd=100.0)
-        assert later.value("light_daily_integral") == pytest.approx(0.06, abs=0.002)
-        assert later.sums["light_missing_s"] == pytest.approx(6 * 3_600, abs=1)
+        assert later.value("light_daily_integral") == pytest.approx(mol, abs=0.003)
+        assert later.sums["light_missing_s"] == pytest.approx(missing_s, abs=1)
 
 
 async def test_sums_are_saved_as_time_passes_and_damage_begins_them_anew(rig):
