@@ -116,8 +116,7 @@ async def test_a_web_address_gets_title_text_and_severity_and_its_certificate_is
     assert got.empty()
 
 
-@pytest.mark.parametrize("address", ["nonsense://a-secret", "mailto://"])
-async def test_an_address_that_apprise_does_not_take_is_reported(address):
+async def test_an_address_that_apprise_does_not_take_is_reported():
     with pytest.raises(DeliveryError, match="does not take the address") as caught:
-        await AppriseAlerts(address, SENDER, "").send(START)
+        await AppriseAlerts("nonsense://a-secret", SENDER, "").send(START)
     assert "secret" not in str(caught.value)

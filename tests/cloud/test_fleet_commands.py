@@ -449,47 +449,38 @@ def test_a_device_that_never_ran_or_has_a_section_by_hand_or_no_configuration_is
     assert (result.exit_code, "there is no configuration" in result.stderr) == (1, True)
 
 
-async def test_a_server_of_https_that_is_not_trusted_is_refused_with_the_remedy(tmp_path):
-    device = await asyncio.to_thread(Device.made, tmp_path)
-    async with serving_http(nothing, tls=server_context()) as url:
-        status, error = await asyncio.to_thread(refused, device, url)
-        assert (status, "is not trusted" in error, "--ca FILE" in error) == (3, True, True)
-        status, error = await asyncio.to_thread(refused, device, url, "--ca", CA_FILE)
-    assert (status, "is no cloud of growd: it has no /_enroll" in error) == (1, True)
-
-
-@pytest.mark.parametrize(
-    ("answer", "sentence"),
-    [
-        ({"status": 302, "headers": {"Location": "/login"}}, "it answers /_enroll with 302"),
-        ({"status": 201, "text": '{"user": "0123456789ab", "password": "secret-words"}'}, "not that of this"),
-        ({"status": 201, "text": '{"user": "DEVICE", "password": "secret\\nwords"}'}, "has no login"),
-    ],
-    ids=["redirect", "other device", "two lines"],
-)
-async def test_a_login_that_is_not_of_this_device_or_from_elsewhere_is_not_written(
-    tmp_path, answer, sentence
+async def test_a_server_that_is_not_trusted_has_no_tls_or_is_no_cloud_is_refused_with_the_remedy(
+    tmp_path, said
 ):
+    async def nothing(_):
+        return web.Response(status=404)
+
+    device = await asyncio.to_thread(Device.made, tmp_path)
+    async with serving_http(nothing, tls=server_context()) as url, serving_http(nothing) as plain:
+        for *words, status in (
+            (url, 3),
+            (url, "--ca", CA_FILE, 1),
+            (plain.replace("http:", "https:"), 3),
+        ):
+            found, error = await asyncio.to_thread(refused, device, *words)
+            assert found == status
+            said(error)
+
+
+async def test_a_login_that_is_not_of_this_device_or_from_elsewhere_is_not_written(tmp_path, said):
     device = await asyncio.to_thread(Device.made, tmp_path)
     asked = []
+    for status, headers, text in (
+        (302, {"Location": "/login"}, ""),
+        (201, None, '{"user": "0123456789ab", "password": "secret-words"}'),
+        (201, None, f'{{"user": "{device.id}", "password": "secret\\nwords"}}'),
+    ):
 
-    async def answered(request):
-        asked.append(request.path)
-        text = answer.get("text", "").replace("DEVICE", device.id)
-        return web.Response(status=answer["status"], headers=answer.get("headers"), text=text)
+        async def answered(request, status=status, headers=headers, text=text):
+            asked.append(request.path)
+            return web.Response(status=status, headers=headers, text=text)
 
-    async with serving_http(answered) as url:
-        _, error = await asyncio.to_thread(refused, device, url)
-    assert sentence in error
-    assert asked == ["/_enroll"]
-
-
-async def test_a_server_without_tls_is_named(tmp_path):
-    device = await asyncio.to_thread(Device.made, tmp_path)
-    async with serving_http(nothing) as url:
-        status, error = await asyncio.to_thread(refused, device, url.replace("http:", "https:"))
-    assert (status, f"its address is {url}" in error) == (3, True)
-
-
-async def nothing(_):
-    return web.Response(status=404)
+        async with serving_http(answered) as url:
+            _, error = await asyncio.to_thread(refused, device, url)
+        said(error.replace(device.id, "DEVICE"))
+    assert asked == ["/_enroll"] * 3

@@ -57,6 +57,8 @@ def test_a_notice_names_the_service_that_helps():
         "alerts/acknowledge": {"alert": "a1"},
     }
     assert [each.service for each in NOTICES if each.kind == "hold"] == ["hold/release", ""]
+    (notice,) = notices_of(replace(EMPTY, alerts=[replace(ALERT, acknowledged_by="ann")]))
+    assert (notice.severity, notice.service, notice.code) == ("note", "", "alert_acknowledged")
 
 
 def test_a_notice_says_what_it_is_about_and_since_when():
@@ -65,12 +67,6 @@ def test_a_notice_says_what_it_is_about_and_since_when():
     assert device.fields["message"] == "no answer"
     assert (interlock.name, interlock.since) == ("e/interlocks/dose", 3.0)
     assert NOTICES[4].since == 60.0
-
-
-def test_an_acknowledged_alert_is_a_note_without_a_service():
-    (notice,) = notices_of(replace(EMPTY, alerts=[replace(ALERT, acknowledged_by="ann")]))
-    assert (notice.severity, notice.service) == ("note", "")
-    assert notice.code == "alert_acknowledged"
 
 
 async def test_the_node_has_the_notices_with_the_status():
