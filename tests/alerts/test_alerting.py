@@ -158,36 +158,33 @@ async def test_a_secret_is_one_line_of_text_in_a_protected_file(tmp_path, said):
                 pass
 
 
-async def test_a_rule_may_have_channels_of_its_own(tmp_path):
-    rule = AlertOptions(name="failed", kind="device_failed", for_s=0.0, channels=("second",))
-    async with (
-        mail_server() as first,
-        mail_server() as second,
-        daemon(
-            tmp_path, mail(tmp_path, first.port), mail(tmp_path, second.port, name="second"), rules=(rule,)
-        ) as growd,
-    ):
-        await growd.fail()
-        await second.arrived(1)
-        await growd.until(lambda: [each["sent"] for each in growd.information()["channels"]] == [0, 1])
-        assert first.messages == []
-
-
-async def test_a_test_message_reports_the_result_of_each_channel(tmp_path, own_port):
-    gone = mail(tmp_path, own_port, name="gone")
-    async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port), gone) as growd:
-        answer = await growd.call("alerts/test")
-        assert answer["success"] is False
-        assert answer["message"].startswith("gone: ")
-        assert [result["taken"] for result in answer["results"]] == [True, False]
-        assert growd.information()["channels"][0]["state"] == "ok"
-        assert await growd.call("alerts/test", channel="mail") == {
-            "success": True,
-            "message": "sent a test message on 1 channel",
-            "results": [{"channel": "mail", "taken": True, "error": ""}],
-        }
-        refused = await growd.call("alerts/test", channel="nobody")
-        assert refused["message"] == 'there is no channel "nobody"; the channels are mail, gone'
+async def test_a_test_message_reports_the_result_of_each_channel_and_a_rule_may_have_its_own(
+    tmp_path, own_port
+):
+    rule = AlertOptions(name="failed", kind="device_failed", for_s=0.0, channels=("mail",))
+    async with mail_server() as box, mail_server() as other:
+        channels = (
+            mail(tmp_path, box.port),
+            mail(tmp_path, own_port, name="gone"),
+            mail(tmp_path, other.port, name="other"),
+        )
+        async with daemon(tmp_path, *channels, rules=(rule,)) as growd:
+            answer = await growd.call("alerts/test")
+            assert answer["success"] is False
+            assert answer["message"].startswith("gone: ")
+            assert [result["taken"] for result in answer["results"]] == [True, False, True]
+            assert growd.information()["channels"][0]["state"] == "ok"
+            assert await growd.call("alerts/test", channel="mail") == {
+                "success": True,
+                "message": "sent a test message on 1 channel",
+                "results": [{"channel": "mail", "taken": True, "error": ""}],
+            }
+            refused = await growd.call("alerts/test", channel="nobody")
+            assert refused["message"] == 'there is no channel "nobody"; the channels are mail, gone, other'
+            await growd.fail()
+            assert "warning: the device scd30_1" in (await box.arrived(3))[2]["Subject"]
+            await growd.until(lambda: growd.information()["channels"][0]["waiting"] == 0)
+            assert len(other.messages) == 1
 
 
 async def test_an_alert_is_acknowledged_by_its_id_or_its_rule(tmp_path):

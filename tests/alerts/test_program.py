@@ -3,7 +3,6 @@
 import asyncio
 import json
 import signal
-from contextlib import asynccontextmanager
 from urllib.parse import quote
 
 import pytest
@@ -12,6 +11,7 @@ from aiohttp import web
 from support.broker import PASSWORD as BROKER_PASSWORD
 from support.broker import USER as BROKER_USER
 from support.broker import broker, listening
+from support.http_server import serving_http
 from support.mail import PASSWORD, USER, Mailbox, mail_server
 from support.program import PATIENCE_S, home_on, started
 from support.program import said as growd
@@ -55,13 +55,13 @@ for_s = 20
 """
 
 
-def wrote(folder, box, broker_port, hook_port):
+def wrote(folder, box, broker_port, hook):
     """A configuration with all three channels, and its secrets beside it."""
     login = f"{USER}:{quote(PASSWORD, safe='')}"
     secrets = {
         "mail": f"mailtos://{login}@localhost:{box.port}?from=growd@example.org&to=grower@example.org",
         "broker-password": BROKER_PASSWORD,
-        "hook": f"json://127.0.0.1:{hook_port}/alerts",
+        "hook": f"{hook.replace('http', 'json')}/alerts",
     }
     for name, secret in secrets.items():
         (folder / name).write_text(f"{secret}\n", encoding="utf-8")
@@ -71,24 +71,6 @@ def wrote(folder, box, broker_port, hook_port):
         CONFIGURATION.format(broker=broker_port, ca=CA_FILE, broker_user=BROKER_USER, folder=folder)
     )
     return file
-
-
-@asynccontextmanager
-async def hooks():
-    """The port of a receiver, and what it got."""
-    got = asyncio.Queue()
-
-    async def take(request):
-        got.put_nowait(await request.json())
-        return web.Response(status=204)
-
-    runner = web.ServerRunner(web.Server(take))
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield runner.addresses[0][1], got
-    finally:
-        await runner.cleanup()
 
 
 async def title(queue):
@@ -116,14 +98,20 @@ FAULT = {"kind": "absent", "device": "scd30"}
 async def test_a_failed_sensor_is_reported_on_all_channels_once_and_its_end_after_a_kill(
     tmp_path, database_server
 ):
+    posted = asyncio.Queue()
+
+    async def take(request):
+        posted.put_nowait(await request.json())
+        return web.Response(status=204)
+
     async with (
         home_on(database_server, shared=True) as home,
         mail_server("starttls", login=True) as box,
         broker(tmp_path, login=True) as broker_port,
-        hooks() as (hook_port, posted),
+        serving_http(take) as hook,
         listening(broker_port, username=BROKER_USER, password=BROKER_PASSWORD) as heard,
     ):
-        config = wrote(tmp_path, box, broker_port, hook_port)
+        config = wrote(tmp_path, box, broker_port, hook)
         options = ("--config", str(config), *home.arguments)
         async with started(tmp_path / "data", *options) as program:
             assert await alert(program, "test") == (0, "sent a test message on 3 channels\n")
@@ -160,7 +148,7 @@ async def test_a_failed_sensor_is_reported_on_all_channels_once_and_its_end_afte
 
 
 def test_a_missing_secret_prevents_the_start(tmp_path):
-    config = wrote(tmp_path, Mailbox(), 1, 1)
+    config = wrote(tmp_path, Mailbox(), 1, "http://127.0.0.1:1")
     (tmp_path / "hook").unlink()
     without = ("--port", "0", "--set", "couchdb.url=http://127.0.0.1:1")
     status, printed = growd("run", "--data", str(tmp_path / "data"), "--config", str(config), *without)

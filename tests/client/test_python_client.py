@@ -160,14 +160,11 @@ class Scalar:
         return 7_000.0
 
 
-async def test_numbers_of_numpy_are_sent(daemon, client, said):
+async def test_numbers_of_numpy_and_messages_of_many_fields_are_published(daemon, client, said):
     await client.set_point("environment_1", "light_illuminance", Scalar())
     assert daemon.bus.topics.get(LIGHT).last.value == 7_000
     with said.raises(UsageError):
         await client.publish(LIGHT, object())
-
-
-async def test_messages_of_many_fields_are_published(daemon, client):
     await client.publish(POSITION, 1.0, 2.0, 3.0)
     assert daemon.bus.topics.get(POSITION).last.value == {"x": 1.0, "y": 2.0, "z": 3.0}
     with pytest.raises(RefusedError) as refused:
@@ -353,17 +350,11 @@ async def test_a_database_that_may_not_be_read_is_named_and_needs_no_growd(kind)
     assert await points_of(kind, couchdb("200 OK", '{"rows": []}'), missing) == []
 
 
-async def test_the_address_of_the_api_is_that_of_growd(daemon):
-    async with AsyncGrowd(f"{daemon.origin}/_svc/api/0.0.1/") as client:
-        assert CO2 in await client.topics()
-
-
-async def test_a_certificate_of_ones_own_is_trusted(kind, daemon):
-    async with (
-        tls_door_to(daemon.port) as port,
-        connected(kind, f"https://localhost:{port}", ca=CA_FILE) as client,
-    ):
-        assert CO2 in await client.topics()
+async def test_a_certificate_of_ones_own_is_trusted_and_the_address_of_the_api_is_that_of_growd(kind, daemon):
+    async with tls_door_to(daemon.port) as port:
+        url = f"https://localhost:{port}/_svc/api/0.0.1/"
+        async with connected(kind, url, ca=CA_FILE) as client:
+            assert CO2 in await client.topics()
 
 
 async def test_waiting_may_take_longer_than_an_answer(kind):

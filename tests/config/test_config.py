@@ -48,8 +48,7 @@ def test_the_default_is_a_simulated_chamber_on_loopback():
     config = load(None)
     assert config.environment.id == "environment_1"
     assert (config.http.host, config.http.port, config.http.name) == ("127.0.0.1", 5984, "svc")
-    assert config.simulator.enabled
-    assert config.couchdb.url == ""
+    assert (config.simulator.enabled, config.couchdb.url) == (True, "")
     assert {sensor.kind for sensor in config.sensor} == {"scd30", "bh1750"}
 
 
@@ -157,11 +156,16 @@ def test_options_that_do_not_go_together_are_refused(said):
     said([str(error) for error in errors.values()])
 
 
-def test_options_of_sensors(file):
-    file.write_text(f"{SCD30}altitude_m = 65535\ntemperature_offset_degc = 1\n")
-    (sensor,) = load(file).sensor
+def test_options_of_devices(file):
+    file.write_text(f"{SCD30}altitude_m = 65535\ntemperature_offset_degc = 1\n{RELAYS}")
+    config = load(file)
+    (sensor,) = config.sensor
     assert (sensor.altitude_m, sensor.temperature_offset_degc) == (65_535, 1)
     assert sensor.self_calibration is False
+    assert [(relay.name, relay.pin, relay.active, relay.safe) for relay in config.output] == [
+        ("valve", 23, "low", "off"),  # safe when off by default
+        ("fan", 24, "high", "on"),
+    ]
     file.write_text(MHZ19 + "port = '/dev/ttyUSB*'\nrange_ppm = 2000\nself_calibration = true\n")
     (sensor,) = load(file).sensor
     assert (sensor.port, sensor.range_ppm, sensor.self_calibration) == ("/dev/ttyUSB*", 2000, True)
@@ -193,27 +197,15 @@ def test_two_sensors_at_one_port_or_address_are_refused(file, said):
 
 
 def test_a_file_without_a_lamp_has_none(file):
-    file.write_text("[simulator]\nenabled = false\n")
-    assert not load(file).light.enabled
-    for text in ("[light]\n", "[light]\ngamma = 2.2\n", "[[light.channel]]\nname = 'red'\npin = 4\n"):
+    for text, is_enabled in (
+        ("[simulator]\nenabled = false\n", False),
+        ("[light]\nenabled = false\n", False),
+        ("[light]\n", True),
+        ("[light]\ngamma = 2.2\n", True),
+        ("[[light.channel]]\nname = 'red'\npin = 4\n", True),
+    ):
         file.write_text(text)
-        assert load(file).light.enabled
-    file.write_text("[light]\nenabled = false\n")
-    assert not load(file).light.enabled
-
-
-def test_relays_are_safe_when_off_by_default(file):
-    file.write_text(RELAYS)
-    relays = load(file).output
-    assert [(relay.name, relay.pin, relay.active, relay.safe) for relay in relays] == [
-        ("valve", 23, "low", "off"),
-        ("fan", 24, "high", "on"),
-    ]
-
-
-def test_only_environments_of_this_chamber_are_replicated():
-    known = load(None, ("replication.environments=['shelf_2']", "chamber.shelf_2.filter.weight=1"))
-    assert known.replication.environments == ("shelf_2",)
+        assert load(file).light.enabled == is_enabled, text
 
 
 SHELF = """
@@ -239,7 +231,9 @@ variable = "air_carbon_dioxide_valve_on"
 
 def test_further_environments_have_sections_of_their_own(file):
     file.write_text(SHELF)
-    config = load(file, ("environment.id=shelf_1", "chamber.shelf_2.light.ramp_s=3"))
+    replicated = "replication.environments=['shelf_2']"
+    config = load(file, ("environment.id=shelf_1", "chamber.shelf_2.light.ramp_s=3", replicated))
+    assert config.replication.environments == ("shelf_2",)
     chambers = config.chambers()
     assert list(chambers) == ["shelf_1", "shelf_2", "shelf_3"]
     assert chambers["shelf_1"] is config

@@ -22,6 +22,7 @@ from growd_cloud.access import CloudAccess
 from growd_cloud.device_report import MOST_BYTES, report_of
 from growd_cloud.reporter import CloudReporter
 from support.clock import ManualClock
+from support.http_server import serving_http
 from support.running import running
 from support.status import EMPTY, NEVER, STORE
 
@@ -89,19 +90,12 @@ async def reporting(answer=TAKEN):
     clock = ManualClock()
     cloud = Cloud(clock)
     cloud.answer = answer
-    runner = web.ServerRunner(web.Server(cloud.take))
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    cloud.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
+    async with serving_http(cloud.take) as cloud.url:
         device = Device(clock, cloud)
         device.stage.enter_context(device.source.running())
         async with running(clock, device.reporter):
             await clock.until(lambda: clock.sleeping == 1)
             yield device
-    finally:
-        await runner.cleanup()
 
 
 async def test_a_report_has_the_state_of_the_chamber_and_the_login():
