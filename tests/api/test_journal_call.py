@@ -100,7 +100,9 @@ async def test_names_of_files_have_no_meaning(daemon, rig):
     assert [path.name for path in rig.data.iterdir()] == ["journal"]
 
 
-async def test_refused_forms_save_nothing(daemon, rig, said):
+async def test_refused_forms_save_nothing(daemon, rig, monkeypatch, said):
+    for name, size in (("PHOTO", 160_000), ("PHOTOS", 320_000), ("_BODY", 320_000 + 2 * 65_536)):
+        monkeypatch.setattr(f"growd.api.journal.{name}_BYTES", size)
     unknown = form(jpeg())
     unknown.add_field("html", "<b>")
     for data, status in (
@@ -109,8 +111,8 @@ async def test_refused_forms_save_nothing(daemon, rig, said):
         (form(b"<html>"), 415),
         (form(jpeg(), jpeg()[:200]), 415),
         (form(*[png()] * 9), 413),
-        (form(jpeg(body=17 * 1024 * 1024)), 413),
-        (form(*[jpeg(body=15 * 1024 * 1024)] * 3), 413),
+        (form(jpeg(body=170_000)), 413),
+        (form(*[jpeg(body=150_000)] * 3), 413),
         (form(jpeg(), entry={"text": 5}), 400),
         (form(jpeg(), entry={"word": "x"}), 400),
         (form(jpeg(), entry=[]), 400),
