@@ -190,12 +190,8 @@ async def test_only_points_of_the_configured_environments_are_copied_and_counted
         await site.here.put(names.points, document | {"_deleted": True})
         made += await site.add(6, environment="a")
         await until_state(replication, "running", lag=0)
-        await until(lambda: holds_all(site, made))
+        await until(lambda: has(site.far, site.points, *made))
     assert (await site.arrived()).keys() == {*made}
-
-
-async def holds_all(site, ids):
-    return {*ids} <= (await site.arrived()).keys()
 
 
 async def test_an_outage_is_reported_with_its_lag_and_all_points_arrive_once_after_it(site, caplog):
@@ -240,7 +236,7 @@ async def test_two_devices_with_the_same_environment_share_a_database(site, tmp_
             async with in_tasks(mine, theirs):
                 made = await site.add(*range(20))
                 made += await second.add(*range(20), device=other)
-                await until(lambda: holds_all(site, made))
+                await until(lambda: has(site.far, site.points, *made))
         finally:
             await database.couch.delete(database.names.points)
     assert len({*made}) == 40
@@ -317,7 +313,7 @@ async def test_a_deleted_or_changed_document_is_written_again(site):
             await until_state(replication, "running")
             await site.change(**change)
             made = await site.add(1, 2)
-            await until(lambda made=made: holds_all(site, made))
+            await until(lambda made=made: has(site.far, site.points, *made))
 
 
 async def test_a_replication_that_couchdb_gave_up_is_started_again(site, database_server):
@@ -334,7 +330,7 @@ async def test_a_replication_that_couchdb_gave_up_is_started_again(site, databas
     same["target"]["url"] = same["target"]["url"].replace(job.remote, site.points)
     revision = await site.here.put("_replicator", same)
     try:
-        await until(lambda: holds_all(site, made))
+        await until(lambda: has(site.far, site.points, *made))
         replication = site.replication()
         async with in_tasks(replication):
             await until_state(replication, "failing")
@@ -368,19 +364,19 @@ async def test_recipes_are_copied_down_to_the_named_devices_and_groups_only(site
         assert found == ["all", "mine", "of_my_group", "own"]
         mine = await site.far.get(site.recipes, "mine")
         await site.far.put(site.recipes, mine | {"_deleted": True})
-        await until(lambda: is_gone(site.here, names.recipes, "mine"))
+        await until(lambda: lacks(site.here, names.recipes, "mine"))
     mover = site.replication(points="off", recipes="down", group="school_2")
     async with in_tasks(mover):
         await until(lambda: has(site.here, names.recipes, "of_others"))
     assert await site.far.get(site.recipes, "own") is None
 
 
-async def has(couch, database, document_id):
-    return await couch.get(database, document_id) is not None
+async def has(couch, database, *ids):
+    return {*ids} <= {row["id"] for row in await couch.all_docs(database)}
 
 
-async def is_gone(couch, database, document_id):
-    return await couch.get(database, document_id) is None
+async def lacks(couch, database, document_id):
+    return not await has(couch, database, document_id)
 
 
 async def test_recipes_are_copied_in_both_directions(site):
@@ -390,11 +386,7 @@ async def test_recipes_are_copied_in_both_directions(site):
     replication = site.replication(points="off", recipes="both")
     async with in_tasks(replication):
         for couch, name in ((site.here, names.recipes), (site.far, site.recipes)):
-            await until(lambda couch=couch, name=name: has_both(couch, name))
-
-
-async def has_both(couch, name):
-    return [row["id"] for row in await couch.all_docs(name)] == ["lettuce", "mine"]
+            await until(lambda couch=couch, name=name: has(couch, name, "lettuce", "mine"))
 
 
 async def test_a_missing_remote_database_is_named(site):
@@ -471,7 +463,7 @@ async def test_an_embedded_database_continues_after_a_restart_on_another_port(si
                 maker = PointMaker(site.device)
                 point = maker.make("environment_1", "air_humidity", 1, 1.7e9, is_desired=False)
                 await database.couch.bulk_docs(database.names.points, [point.document()])
-                await until(lambda: holds_all(site, [point.id]))
+                await until(lambda: has(site.far, site.points, point.id))
                 assert await database.couch.get("_replicator", document["_id"]) == document
     (status,) = replication.statuses()
     assert (status.failures, status.restarts) == (0, 0)

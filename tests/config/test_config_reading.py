@@ -79,17 +79,30 @@ def test_one_error_lists_everything_that_is_wrong_with_its_line(file, said):
     said(found)
 
 
-def test_a_wrong_device_causes_no_further_conflicts(file, said):
-    # the lamp's default pins, or the address of a sensor of no known kind
-    file.write_text("[light]\nchannel = 3\n[[output]]\nname = 'fan'\npin = 12\nvariable = 'air_flush_on'\n")
-    said(findings(file))
-
-
-def test_every_conflict_between_devices_has_its_line(file, said):
-    file.write_text(
+CONFLICTS = {
+    "a wrong device causes no others": (
+        # the lamp's default pins, or the address of a sensor of no known kind
+        "[light]\nchannel = 3\n[[output]]\nname = 'fan'\npin = 12\nvariable = 'air_flush_on'\n"
+    ),
+    "each has its line": (
         "".join(f"[[sensor]]\nname = '{name}'\nkind = 'bh1750'\n" for name in "abc")
         + "[light]\nneeds_sensor = false\n[store.variable.air_humidty]\nabsolute_band = 1\n"
-    )
+    ),
+    "numbers are finite": (
+        '[[alert]]\nname = "warm"\nkind = "out_of_band"\nvariable = "air_temperature"\nabove = nan\n'
+        "below = inf\n[store.variable.air_temperature]\nabsolute_band = inf\n"
+    ),
+    "topics": (
+        '[topics]\n"a//b" = "std_msgs/Float64"\n"environment_1/note" = "std_msgs/String"\n'
+        '"environment_1/measured/air_temperature" = "std_msgs/Float64"\n'
+        '"environment_1/interlocks/new" = "std_msgs/String"\n"alerts/event" = "std_msgs/String"\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONFLICTS)
+def test_every_conflict_has_its_line(file, name, said):
+    file.write_text(CONFLICTS[name])
     said(findings(file))
 
 
@@ -224,25 +237,6 @@ def test_a_login_in_the_wrong_place_is_not_shown(file, said):
         *findings(file, GROWD_COUCHDB__URL__X=address),
     ]
     said(errors)
-
-
-def test_numbers_are_finite(file, said):
-    file.write_text(
-        '[[alert]]\nname = "warm"\nkind = "out_of_band"\nvariable = "air_temperature"\nabove = nan\n'
-        "below = inf\n[store.variable.air_temperature]\nabsolute_band = inf\n"
-    )
-    said(findings(file))
-
-
-def test_a_wrong_topic_has_its_line(file, said):
-    file.write_text("""[topics]
-"a//b" = "std_msgs/Float64"
-"environment_1/measured/air_temperature" = "std_msgs/Float64"
-"environment_1/note" = "std_msgs/String"
-"environment_1/interlocks/new" = "std_msgs/String"
-"alerts/event" = "std_msgs/String"
-""")
-    said(findings(file))
 
 
 MISTAKES = (
