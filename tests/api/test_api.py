@@ -16,15 +16,6 @@ from support.waiting import PATIENCE_S, until
 
 
 class TestParameters:
-    async def test_all_names_are_listed_sorted(self, daemon):
-        await daemon.ask("POST", "/param/b", json={"value": 1})
-        await daemon.ask("POST", "/param/a/c", json={"value": 1})
-        answer = await daemon.ask("GET", "/param")
-        assert answer.status == 200
-        assert answer.headers["Content-Type"] == "application/json"
-        declared = ["environment_1/current_recipe", "sensors/scd30/interval"]
-        assert answer.json == {"results": sorted(["a/c", "b", *declared])}
-
     async def test_any_json_value_comes_back_as_it_was_set(self, daemon):
         texts, numbers = ("", "Grün 🌱\n\x00"), (0, -1.5, 1e300, 10**25)
         for value in (None, True, *numbers, *texts, [], [1, [None]], {}, {"x/y": 1}, {"": 0}):
@@ -79,9 +70,6 @@ class TestParameters:
 
 
 class TestServices:
-    async def test_all_names_are_listed_sorted(self, daemon):
-        assert (await daemon.ask("GET", "/service")).json == {"results": [START, STOP, CALIBRATE]}
-
     async def test_what_a_service_is(self, daemon):
         for name in (CALIBRATE, "/" + CALIBRATE, CALIBRATE.replace("/", "%2F")):
             answer = await daemon.ask("GET", f"/service/{name}")
@@ -197,9 +185,6 @@ async def _succeeding():
 
 
 class TestTopics:
-    async def test_all_names_are_listed_sorted(self, daemon):
-        assert (await daemon.ask("GET", "/topic")).json == {"results": sorted(TOPICS)}
-
     async def test_what_a_topic_is(self, daemon):
         with daemon.bus.node("reader").subscribe(POSITION):
             for name in (POSITION, "/" + POSITION, "%2fchamber%2Fposition"):
@@ -309,17 +294,15 @@ class TestNextMessage:
         assert answer.json == {"result": None, "time": 1.5, "quality": "fault", "node": "scd30"}
         assert len(daemon.api.streams) == 0
 
-    async def test_it_has_a_time_limit_of_the_client(self, daemon):
+    async def test_it_has_time_limits_of_the_client_and_of_the_server(self, daemon):
         answer = await daemon.ask("GET", f"/topic_data/{CO2}?timeout=0")
         assert (answer.status, answer.json["error"]) == (404, "no_message")
         assert answer.json["ERROR"] == f"no message arrived on the topic {CO2} within 0 s"
-
-    async def test_it_has_a_time_limit_of_the_server(self):
-        async with serving(Limits(topic_data_s=0.01)) as daemon:
-            answer = await daemon.ask("GET", f"/topic_data/{CO2}")
+        async with serving(Limits(topic_data_s=0.01)) as other:
+            answer = await other.ask("GET", f"/topic_data/{CO2}")
             assert "within 0.01 s" in answer.json["ERROR"]
-            assert daemon.bus.topics.get(CO2).subscribers == []
-            assert await described_timeout(daemon) == (0.01, 0.01)
+            assert other.bus.topics.get(CO2).subscribers == []
+            assert await described_timeout(other) == (0.01, 0.01)
 
     async def test_a_client_that_goes_away_is_forgotten(self, daemon):
         asked = asyncio.create_task(daemon.ask("GET", f"/topic_data/{CO2}"))
@@ -351,9 +334,6 @@ async def waiting(daemon, count):
 
 
 class TestNodes:
-    async def test_all_names_are_listed_sorted(self, daemon):
-        assert (await daemon.ask("GET", "/node")).json == {"results": ["http", "recipe_runner", "scd30"]}
-
     async def test_what_a_node_does(self, daemon):
         daemon.bus.node("reader").declare("reader/on", Field("on", Kind.BOOL, default=True))
         with daemon.bus.find_node("reader").subscribe(CO2):
@@ -370,6 +350,20 @@ class TestNodes:
 
 
 class TestRequests:
+    async def test_all_names_are_listed_sorted(self, daemon):
+        await daemon.ask("POST", "/param/b", json={"value": 1})
+        await daemon.ask("POST", "/param/a/c", json={"value": 1})
+        declared = ["environment_1/current_recipe", "sensors/scd30/interval"]
+        for path, names in (
+            ("/param", ["a/c", "b", *declared]),
+            ("/service", [START, STOP, CALIBRATE]),
+            ("/topic", sorted(TOPICS)),
+            ("/node", ["http", "recipe_runner", "scd30"]),
+        ):
+            answer = await daemon.ask("GET", path)
+            assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
+            assert answer.json == {"results": names}
+
     async def test_head_has_the_length_of_get_and_no_body(self, daemon):
         for path in ("/param", "/param/", "/service", "/topic/", "/node", "/openapi.json", f"/topic/{LIGHT}"):
             got, head = await daemon.ask("GET", path), await daemon.ask("HEAD", path)

@@ -76,9 +76,9 @@ def target(daemon, *topics, **options):
 
 
 @asynccontextmanager
-async def opened(daemon, *topics, accept="text/event-stream", last_id=None, version="1.1", **options):
+async def opened(daemon, *topics, accept="text/event-stream", last_id=None, **options):
     async with raw_client(daemon.port) as client:
-        lines = [f"GET {target(daemon, *topics, **options)} HTTP/{version}", "Host: x", f"Accept: {accept}"]
+        lines = [f"GET {target(daemon, *topics, **options)} HTTP/1.1", "Host: x", f"Accept: {accept}"]
         lines += [] if last_id is None else [f"Last-Event-ID: {last_id}"]
         await client.send(("\r\n".join(lines) + "\r\n\r\n").encode())
         yield Events(client, await client.head(), client.chunks())
@@ -158,13 +158,6 @@ class TestBeginning:
             assert await events.brief() == [(CO2, 1.0)]
             daemon.sensor[CO2].publish(2)
             assert await events.brief() == [(CO2, 2.0)]
-
-    async def test_a_client_of_http_1_0_gets_no_chunks(self, daemon):
-        daemon.sensor[CO2].publish(1)
-        async with opened(daemon, CO2, version="1.0") as events:
-            assert b"chunked" not in events.head.lower()
-            text = await events.client.until(b"}\n\n")
-            assert text.startswith(b"retry: 2000\n\nid: ")
 
     async def test_a_message_is_encoded_once_for_all(self, daemon):
         message = daemon.sensor[CO2].publish(1)

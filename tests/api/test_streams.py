@@ -84,16 +84,6 @@ class TestFormats:
             daemon.sensor[CO2].publish(413, time=2)
             assert json.loads(await lines.next()) == {**document, "value": 413.0, "time": 2.0, "number": 2}
 
-    async def test_server_sent_events(self, daemon):
-        daemon.sensor[CO2].publish(400)
-        async with stream(daemon, Accept=EVENTS) as events:
-            assert b"\r\nContent-Type: text/event-stream\r\n" in events.head
-            retry, event, rest = (await events.next()).split(b"\n\n")
-            assert (retry, rest) == (b"retry: 2000", b"")
-            number, data = event.split(b"\n")
-            assert number.startswith(b"id: 1-")
-            assert json.loads(data.removeprefix(b"data: "))["value"] == 400.0
-
     async def test_plain_text_is_the_bare_value(self, daemon):
         async with stream(daemon, Accept=PLAIN) as text:
             assert b"\r\nContent-Type: text/plain; charset=utf-8\r\n" in text.head

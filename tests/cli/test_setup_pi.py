@@ -40,12 +40,10 @@ def content(card):
     return {file.name: file.read_text() for file in boot.iterdir()}
 
 
-def test_a_dry_run_shows_each_line_with_its_reason_and_writes_nothing(card):
+def test_a_dry_run_shows_each_line_with_its_reason_and_writes_nothing(card, said):
     result = setup_pi(card)
     assert result.exit_code == 0
-    assert "  enable_uart=1: the serial port on GPIO 14 and 15 for mhz19_1" in result.stdout
-    assert "  gpio=24=op,dh: safe from boot, high: light white" in result.stdout
-    assert "  without console=serial0,115200: no console on the serial port of a sensor" in result.stdout
+    said([line for line in result.stdout.splitlines() if line.startswith("  ")])
     assert "+enable_uart=1" in result.stdout
     assert "Nothing is written yet: add --write, as root." in result.stdout
     assert content(card) == {"config.txt": CONFIG, "cmdline.txt": CMDLINE}

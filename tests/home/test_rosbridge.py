@@ -129,28 +129,19 @@ class TestTopics:
             await ros.answered()
             assert "http" not in daemon.bus.topics.get(CO2).subscribers
 
-    async def test_the_newest_message_follows_the_throttle(self):
+    async def test_a_throttle_keeps_the_newest_message_or_a_queue(self):
         clock = ManualClock()
-        async with serving(clock=clock) as daemon, connected(daemon) as ros:
-            daemon.sensor[CO2].publish(1.0)
-            assert (await ros.ask("subscribe", topic=CO2, throttle_rate=2000))["msg"] == {"data": 1.0}
-            for value in (2.0, 3.0, 4.0):
-                daemon.sensor[CO2].publish(value)
-            await ros.answered()
-            await clock.advance(2)
-            assert (await ros.next())["msg"] == {"data": 4.0}
-
-    async def test_a_queue_keeps_the_messages_of_a_throttle(self):
-        clock = ManualClock()
-        async with serving(clock=clock) as daemon, connected(daemon) as ros:
-            daemon.sensor[CO2].publish(1.0)
-            await ros.ask("subscribe", topic=CO2, throttle_rate=2000, queue_length=2)
-            for value in (2.0, 3.0, 4.0):
-                daemon.sensor[CO2].publish(value)
-            for expected in (3.0, 4.0):
-                await ros.answered()
-                await clock.advance(2)
-                assert (await ros.next())["msg"] == {"data": expected}
+        for options, kept in (({}, [4.0]), ({"queue_length": 2}, [3.0, 4.0])):
+            async with serving(clock=clock) as daemon, connected(daemon) as ros:
+                daemon.sensor[CO2].publish(1.0)
+                first = await ros.ask("subscribe", topic=CO2, throttle_rate=2000, **options)
+                assert first["msg"] == {"data": 1.0}
+                for value in (2.0, 3.0, 4.0):
+                    daemon.sensor[CO2].publish(value)
+                for expected in kept:
+                    await ros.answered()
+                    await clock.advance(2)
+                    assert (await ros.next())["msg"] == {"data": expected}
 
     async def test_publish(self, daemon):
         daemon.bus.topics.get(LIGHT).is_releasable = True
@@ -358,39 +349,29 @@ class TestBounds:
                     texts.append(message["msg"]["data"])
             assert len(texts) < 2_000
 
-    async def test_pings_are_answered(self, daemon):
-        async with connected(daemon, autoping=False) as ros:
+    @pytest.mark.long
+    async def test_pings_are_answered_and_a_client_that_answers_none_is_disconnected(self):
+        limits = Limits(heartbeat_s=1.0)
+        async with serving(limits=limits) as daemon, connected(daemon, autoping=False) as ros:
             await ros.socket.ping(b"there?")
             message = await ros.socket.receive(PATIENCE_S)
             assert (message.type, message.data) == (WSMsgType.PONG, b"there?")
-
-    @pytest.mark.long
-    async def test_a_client_that_answers_no_ping_is_disconnected(self):
-        async with (
-            serving(limits=Limits(heartbeat_s=1.0)) as daemon,
-            connected(daemon, autoping=False) as ros,
-        ):
             assert (await ros.socket.receive(PATIENCE_S)).type is WSMsgType.PING
-            assert (await ros.socket.receive(PATIENCE_S)).type in {
-                WSMsgType.CLOSED,
-                WSMsgType.ERROR,
-                WSMsgType.CLOSE,
-            }
+            ends = {WSMsgType.CLOSED, WSMsgType.ERROR, WSMsgType.CLOSE}
+            assert (await ros.socket.receive(PATIENCE_S)).type in ends
             await until(lambda: len(daemon.api.streams) == 0)
 
-    async def test_the_end_of_growd_closes_it(self, daemon):
+    async def test_the_end_of_growd_or_of_a_client_leaves_nothing(self, daemon):
+        async with connected(daemon) as vanishing:
+            await vanishing.send("subscribe", topic=CO2)
+            await vanishing.answered()
+            vanishing.socket._response.connection.transport.abort()
+        await until(lambda: len(daemon.api.streams) == 0)
+        await until(lambda: not daemon.bus.topics.get(CO2).subscribers)
         async with connected(daemon) as ros:
             await ros.send("subscribe", topic=CO2)
             await ros.answered()
             daemon.api.end_streams()
             message = await ros.socket.receive(PATIENCE_S)
             assert (message.type, message.data) == (WSMsgType.CLOSE, 1001)
-        await until(lambda: not daemon.bus.topics.get(CO2).subscribers)
-
-    async def test_a_client_that_vanishes_leaves_nothing(self, daemon):
-        async with connected(daemon) as ros:
-            await ros.send("subscribe", topic=CO2)
-            await ros.answered()
-            ros.socket._response.connection.transport.abort()
-        await until(lambda: len(daemon.api.streams) == 0)
         await until(lambda: not daemon.bus.topics.get(CO2).subscribers)
