@@ -34,19 +34,10 @@ async def run(daemon, *words):
 RANGE = ("--start", str(T), "--end", str(T + 60), "--environment", "environment_1")
 
 
-async def test_a_table(daemon):
+async def test_a_table(daemon, said):
     done = await run(daemon, *RANGE, "--points", "4")
     assert done.exit_code == 0, done.output
-    assert [line.split() for line in done.output.splitlines()] == [
-        ["measured/air_temperature", "(degC),", "buckets", "of", "30", "s"],
-        ["time", "min", "mean", "max", "last", "count"],
-        ["2026-09-21T14:13:00Z", "20", "20", "20", "20", "1"],
-        ["2026-09-21T14:13:30Z", "20.25", "20.5", "20.75", "20.75", "3"],
-        [],
-        ["desired/light_illuminance", "(lux),", "buckets", "of", "30", "s"],
-        ["time", "min", "mean", "max", "last", "count"],
-        ["2026-09-21T14:13:00Z", "8000", "8000", "8000", "1"],
-    ]
+    said(done.output.splitlines())
 
 
 async def test_csv_of_one_variable(daemon):

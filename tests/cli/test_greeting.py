@@ -20,10 +20,8 @@ def test_the_greeting_asks_for_what_the_chamber_has():
     assert "light" not in printed
 
 
-@pytest.mark.parametrize(("listens", "shown"), [("0.0.0.0", "127.0.0.1"), ("[::]", "[::1]")])  # noqa: S104
-def test_the_greeting_shows_an_address_that_can_be_typed(listens, shown):
+@pytest.mark.parametrize("listens", ["0.0.0.0", "[::]"])  # noqa: S104
+def test_the_greeting_shows_an_address_that_can_be_typed(listens, said):
     printed = _greeting(Config(), Running(f"http://{listens}:5984", "embedded", Path("data"), 1.0))
     assert f"http://{listens}:" not in printed
-    assert f"page       http://{shown}:5984 (and all other addresses of this machine)" in printed
-    assert f"API page   http://{shown}:5984/_svc/api/\n" in printed
-    assert f"curl http://{shown}:5984/_svc/api/0.0.1/topic_data/" in printed
+    said(printed.splitlines())

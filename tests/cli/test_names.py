@@ -20,7 +20,7 @@ async def at(daemon, *arguments):
     return await typed(*arguments, "--url", daemon.origin)
 
 
-async def test_parameters_are_listed_and_printed(daemon):
+async def test_parameters_are_listed_and_printed(daemon, said):
     await daemon.bus.parameters.set("mine/list", [1, {"a": "b"}])
     await daemon.bus.parameters.set("mine/sub/word", "two words")
     names = ["environment_1/current_recipe", "mine/list", "mine/sub/word", INTERVAL]
@@ -28,17 +28,9 @@ async def test_parameters_are_listed_and_printed(daemon):
     assert (await at(daemon, "param", "list", "mine", "--json")).json == names[1:3]
     assert (await at(daemon, "param", "get", "/mine/sub/word")).out == "two words\n"
     assert (await at(daemon, "param", "get", INTERVAL)).out == "5.0\n"
-    assert (await at(daemon, "param", "get", "mine")).out.splitlines() == [
-        "list:",
-        "  - 1",
-        "  - a: b",
-        "sub:",
-        "  word: two words",
-    ]
-    assert (await at(daemon, "param", "get", "mine", "--json")).json == {
-        "list": [1, {"a": "b"}],
-        "sub": {"word": "two words"},
-    }
+    said((await at(daemon, "param", "get", "mine")).out.splitlines())
+    values = {"list": [1, {"a": "b"}], "sub": {"word": "two words"}}
+    assert (await at(daemon, "param", "get", "mine", "--json")).json == values
 
 
 def test_short_names_of_variables():
@@ -99,27 +91,16 @@ async def test_an_unknown_name_is_refused_with_a_suggestion(daemon, said):
         said(printed.err)
 
 
-async def test_services_are_listed_with_their_arguments(daemon):
+async def test_services_are_listed_with_their_arguments(daemon, said):
     assert (await at(daemon, "service", "list")).out.splitlines() == [START, STOP, CALIBRATE]
     assert (await at(daemon, "service", "list", "sensors")).out == f"{CALIBRATE}\n"
-    assert (await at(daemon, "service", "info", CALIBRATE)).out.splitlines()[-5:] == [
-        "name       type     range            default  about",
-        "reference  float64  400 to 2000 ppm",
-        "rounds     int64    1 to 10          3",
-        "force      bool                      false",
-        "notes      json                      null",
-    ]
+    said((await at(daemon, "service", "info", CALIBRATE)).out.splitlines())
+    said((await at(daemon, "service", "info", STOP)).out.splitlines())
     reported = (await at(daemon, "service", "info", CALIBRATE, "--json")).json
     assert (reported["node"], reported["request_type"]) == ("recipe_runner", "growd/Calibrate")
     rounds = reported["fields"][1]
-    assert (rounds["name"], rounds["kind"], rounds["unit"], rounds["required"]) == (
-        "rounds",
-        "int64",
-        "",
-        False,
-    )
-    assert (rounds["minimum"], rounds["maximum"], rounds["default"]) == (1, 10, 3)
-    assert "args: []" in (await at(daemon, "service", "info", STOP)).out.splitlines()
+    assert (rounds["name"], rounds["kind"], rounds["required"]) == ("rounds", "int64", False)
+    assert (rounds["unit"], rounds["minimum"], rounds["maximum"], rounds["default"]) == ("", 1, 10, 3)
 
 
 @pytest.mark.parametrize(
@@ -151,27 +132,12 @@ async def test_a_refusing_service_is_a_failure(daemon, said):
     assert daemon.runner.calls == [(START, {"recipe_id": "unknown"})] * 2
 
 
-async def test_nodes_are_listed_and_described(daemon):
+async def test_nodes_are_listed_and_described(daemon, said):
     node = daemon.bus.node("store")
     node.describe("store", lambda: {"waiting": 3, "notices": ["full", "late"], "since": None})
     node.describe("replications", lambda: [{"name": "a", "lag": 1}, {"name": "b", "lag": None}])
     assert (await at(daemon, "node", "list")).out.split() == ["http", "recipe_runner", "scd30", "store"]
-    assert (await at(daemon, "node", "info", "store")).out.splitlines() == [
-        "node_name: store",
-        "pubs: []",
-        "subs: []",
-        "srvs: []",
-        "params: []",
-        "store:",
-        "  waiting: 3",
-        '  notices: ["full", "late"]',
-        "  since: null",
-        "replications:",
-        "  - name: a",
-        "    lag: 1",
-        "  - name: b",
-        "    lag: null",
-    ]
+    said((await at(daemon, "node", "info", "store")).out.splitlines())
     reported = (await at(daemon, "node", "info", "scd30", "--json")).json
     assert reported["node_name"] == "scd30"
     assert CO2 in reported["pubs"]

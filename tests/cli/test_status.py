@@ -51,10 +51,6 @@ MACHINE = MachineStatus(
     troubles=[],
     earlier_troubles=["under-voltage"],
 )
-FIGURES = (
-    "up for 1 d 3 h; load 0.25 on 4 cores; cpu-thermal 48.3 degC; 21.5 of 32.2 GB of the disk free; "
-    "clock synchronised"
-)
 WELL = replace(
     EMPTY, machine=MACHINE, database=DatabaseStatus("Apache CouchDB", True, "http://couch:5984", "3.5.0")
 )
@@ -164,19 +160,14 @@ async def test_a_tripped_interlock_is_shown_and_is_a_failure_if_it_needs_a_reset
     ]
 
 
-def test_the_table_is_aligned_and_shows_ages():
+def test_the_table_is_aligned_and_shows_ages(said):
     now = 1_000_000.0
     found = [
         DeviceStatus("air", "ok", now - 93_784, "ok", Counters(1200, 3, 1, 60.0, "no answer", now - 125)),
         DeviceStatus("light", "starting", now + 1, "starting", Counters(0, 0, 0, 0.0, "", 0.0)),
         DeviceStatus("ahead", "failed", now + 60, "no", Counters(0, 1, 1, 0.0, "no", now + 60)),
     ]
-    assert report(replace(EMPTY, time=now, devices=found)).splitlines()[:4] == [
-        "device  state     for      successes  failures  outages  last error",
-        "air     ok        1 d 2 h       1200         3        1  no answer (2 min 5 s ago)",
-        "light   starting  0 s              0         0        0  -",
-        "ahead   failed    ?                0         1        1  no (? ago)",
-    ]
+    said(report(replace(EMPTY, time=now, devices=found)).splitlines()[:4])
 
 
 async def test_an_unknown_host_name_is_reported_as_such():
@@ -271,16 +262,8 @@ def test_a_recipe_that_waits_or_took_over_is_shown_with_its_time():
 # --- Machine and database
 
 
-def test_machine_and_database_are_lines_of_the_report():
-    assert report(WELL).splitlines()[2:] == [
-        "database: Apache CouchDB 3.5.0 at http://couch:5984 answers",
-        "",
-        "growd: up for 1 d 2 h; growd 0.1.0, Python 3.11.2",
-        f"machine: {MACHINE.model}, {MACHINE.system}; {FIGURES}",
-        "  trouble that the firmware reports: none; earlier: under-voltage",
-        "",
-        "All well: no set point is in force",
-    ]
+def test_machine_and_database_are_lines_of_the_report(said):
+    said(report(WELL).splitlines()[2:])
 
 
 def test_a_simulated_clock_and_a_switch_are_shown():

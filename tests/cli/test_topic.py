@@ -26,18 +26,14 @@ async def test_topics_are_listed(daemon):
     assert (await topic(daemon, "list", "environment")).out == ""
 
 
-async def test_topic_info_has_the_unit(daemon):
-    printed = await topic(daemon, "info", f"/{LIGHT}")
-    assert printed.out.splitlines() == [
-        "type: std_msgs/Float64",
-        "subs: []",
-        'pubs: ["scd30"]',
-        "",
-        "name  type     range            default  about",
-        "data  float64  0 to 200000 lux",
-    ]
+async def test_topic_info_has_the_unit(daemon, said):
+    said((await topic(daemon, "info", f"/{LIGHT}")).out.splitlines())
     reported = (await topic(daemon, "info", LIGHT, "--json")).json
     assert (reported["type"], reported["fields"][0]["unit"]) == ("std_msgs/Float64", "lux")
+    assert "\x1b[" not in (await topic(daemon, "info", CO2)).out
+    coloured = await topic(daemon, "info", CO2, "--color", "always", NO_COLOR="1")
+    assert "\x1b[36mtype\x1b[0m" in coloured.out
+    assert "\x1b[" not in (await topic(daemon, "info", CO2, "--color", "never")).out
 
 
 async def test_messages_are_printed_like_rostopic_with_unit_and_quality(daemon):
@@ -154,13 +150,6 @@ async def test_a_refused_message_has_the_message_of_the_daemon(daemon, said):
         assert (printed.status, printed.out) == (1, "")
         said(printed.err)
         assert daemon.bus.topics.get(name).last is None
-
-
-async def test_colours_on_terminals_and_on_request(daemon):
-    assert "\x1b[" not in (await topic(daemon, "info", CO2)).out
-    coloured = await topic(daemon, "info", CO2, "--color", "always", NO_COLOR="1")
-    assert "\x1b[36mtype\x1b[0m" in coloured.out
-    assert "\x1b[" not in (await topic(daemon, "info", CO2, "--color", "never")).out
 
 
 async def test_a_message_without_effect_gets_a_hint_and_a_measurement_is_not_released(daemon, said):
