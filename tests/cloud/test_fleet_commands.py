@@ -171,6 +171,14 @@ async def test_a_device_without_reports_for_15_minutes_is_silent_and_states_can_
 
 async def test_a_code_is_for_one_device_unless_it_says_more(fleet):
     first, second, third = fleet.device(), fleet.device(), fleet.device()
+    code, database = await fleet.code(), fleet.cloud.names.devices
+    (invitation,) = await fleet.cloud.stored(database)
+    assert "the code is unknown" in (await fleet.enroll(first, "AAAAA-BBBBB-CCCCC-DDDDD")).stderr
+    await fleet.cloud.couch.put(database, invitation | {"expires": 1.0})
+    refused = await fleet.enroll(first, code)
+    assert (refused.exit_code, "the code has expired" in refused.stderr) == (1, True)
+    assert first.config.read_text() == OWN
+    assert [path.name for path in first.place.iterdir() if "cloud" in path.name] == []
     code = await fleet.code()
     assert (await fleet.enroll(first, code)).exit_code == 0
     refused = await fleet.enroll(second, code)
@@ -179,19 +187,6 @@ async def test_a_code_is_for_one_device_unless_it_says_more(fleet):
     assert "replication" not in second.config.read_text()
     code = await fleet.code("--uses", "2")
     assert [(await fleet.enroll(each, code)).exit_code for each in (second, third)] == [0, 0]
-
-
-async def test_an_unknown_and_an_expired_code_change_nothing_on_the_device(fleet):
-    device = fleet.device()
-    refused = await fleet.enroll(device, "AAAAA-BBBBB-CCCCC-DDDDD")
-    assert refused.exit_code == 1
-    assert "the code is unknown" in refused.stderr
-    code = await fleet.code()
-    (invitation,) = await fleet.cloud.stored(fleet.cloud.names.devices)
-    await fleet.cloud.couch.put(fleet.cloud.names.devices, invitation | {"expires": 1.0})
-    assert "the code has expired" in (await fleet.enroll(device, code)).stderr
-    assert device.config.read_text() == OWN
-    assert [path.name for path in device.place.iterdir() if "cloud" in path.name] == []
 
 
 async def test_a_device_that_replicates_is_enrolled_again_only_on_request(fleet):
@@ -308,15 +303,14 @@ async def test_no_account_but_that_of_a_reader_is_changed(fleet):
         assert (await couch("GET", "/_session")).json["userCtx"]["roles"] == ["device"]
     refused = await fleet.growd("reader", administrator)
     assert (refused.exit_code, "is an administrator" in refused.stderr, refused.stdout) == (1, True, "")
-
-
-async def test_a_reader_of_a_cloud_that_there_is_not_gets_no_account(fleet):
     name = f"teacher_{PointMaker.new_device()}"
     await fleet.refuses("reader", name, "--prefix", "typo_", says="`growd cloud receive` makes the databases")
     assert not await fleet.cloud.accounts.has_account(name)
+    # an account without a report can be revoked
+    assert await fleet.ok("revoke", device) == f"{device} ({device}) revoked\n"
 
 
-async def test_a_wrong_password_at_a_receiver_and_a_receiver_in_place_of_a_couchdb_are_named(fleet):
+async def test_a_wrong_password_and_addresses_of_the_other_server_are_named(fleet):
     name = f"teacher_{PointMaker.new_device()}"
     await fleet.cloud.account(name, "pass", "reader")
     login = fleet.folder / "reader"
@@ -330,17 +324,8 @@ async def test_a_wrong_password_at_a_receiver_and_a_receiver_in_place_of_a_couch
     result = await asyncio.to_thread(CliRunner().invoke, main, command)
     assert result.exit_code == 1
     assert f"{fleet.cloud.url} is the address of a receiver" in result.stderr
-
-
-async def test_a_couchdb_in_place_of_its_receiver_is_named(fleet):
-    device = fleet.device()
-    status, error = await asyncio.to_thread(refused, device, fleet.cloud.server.url)
+    status, error = await asyncio.to_thread(refused, fleet.device(), fleet.cloud.server.url)
     assert (status, "name the address of its receiver" in error) == (1, True)
-
-
-async def test_an_account_without_a_report_can_be_revoked(fleet):
-    device, _ = await fleet.cloud.device()
-    assert await fleet.ok("revoke", device) == f"{device} ({device}) revoked\n"
 
 
 async def test_a_reader_lists_the_fleet_at_a_receiver_and_changes_nothing(fleet):

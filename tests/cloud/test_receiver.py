@@ -47,15 +47,6 @@ async def test_documents_go_into_the_database_of_their_month(cloud):
     }
 
 
-async def test_a_stored_revision_is_not_missing(cloud):
-    device, client = await cloud.member()
-    stored, new = point(device), point(device)
-    await sent(client, stored)
-    wanted = {stored["_id"]: [FIRST], new["_id"]: [FIRST]}
-    answer = await client("POST", f"{POINTS}/_revs_diff", wanted)
-    assert answer.json == {new["_id"]: {"missing": [FIRST]}}
-
-
 async def test_wrong_documents_are_refused_and_the_others_stored(cloud):
     device, client = await cloud.member()
     wrong = [
@@ -83,11 +74,14 @@ async def test_wrong_documents_are_refused_and_the_others_stored(cloud):
     assert await cloud.stored(cloud.names.of_month("points", Month(2026, 1))) == [good]
 
 
-async def test_a_point_is_not_changed_by_another_first_revision(cloud):
+async def test_a_stored_revision_is_not_missing_and_not_changed_by_another(cloud):
     device, client = await cloud.member()
-    stored = point(device)
+    stored, new = point(device), point(device)
     await sent(client, stored)
     assert await sent(client, stored) == []
+    wanted = {stored["_id"]: [FIRST], new["_id"]: [FIRST]}
+    answer = await client("POST", f"{POINTS}/_revs_diff", wanted)
+    assert answer.json == {new["_id"]: {"missing": [FIRST]}}
     (refused,) = await sent(client, stored | {"value": 99, "_rev": OTHER_FIRST})
     assert refused["reason"] == "a point is not changed"
     assert await cloud.stored(cloud.names.of_month("points", Month(2026, 1))) == [stored]
@@ -394,6 +388,8 @@ async def test_a_body_has_a_limit(cloud):
     wrong = await client("POST", f"{POINTS}/_bulk_docs", b'{"docs": [')
     assert wrong.status == 400
     assert (await client("POST", f"{POINTS}/_bulk_docs", {"docs": []})).status == 400  # new_edits
+    enrolment = {"code": "x" * 5_000, "device": "0" * 12}
+    assert (await (await cloud.client())("POST", "/_enroll", enrolment)).status == 413
 
 
 async def test_the_metrics_count_documents_and_have_one_spelling(cloud):

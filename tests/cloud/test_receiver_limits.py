@@ -68,12 +68,6 @@ async def test_a_device_with_slow_bodies_stops_no_other(cloud, caplog):
     ]
 
 
-async def test_a_body_without_a_login_is_small(cloud):
-    stranger = await cloud.client()
-    answer = await stranger("POST", "/_enroll", {"code": "x" * 5_000, "device": "0" * 12})
-    assert answer.status == 413
-
-
 async def test_a_batch_has_a_limit_of_documents(cloud):
     client = await cloud.client(await cloud.device())
     many = await client("POST", f"{POINTS}/_bulk_docs", batch(*[1] * (MOST_DOCUMENTS + 1)))
