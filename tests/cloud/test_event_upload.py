@@ -52,16 +52,7 @@ async def test_a_second_boundary_hides_no_document(cloud):
         assert [each for each in await stored(cloud) if each.get("evil")] == [], parameters
 
 
-async def test_a_photo_is_stored_as_it_came(cloud):
-    login = device, _ = await cloud.device()
-    good = event(device, _attachments=photo())
-    answer = await put(cloud, login, good["_id"], 'multipart/related; boundary="AAA"', multipart(good, PNG))
-    assert answer.status == 201, answer.body
-    (found,) = await stored(cloud)
-    assert (found["_rev"], found["_attachments"]["photo-1.png"]["length"]) == (FIRST, len(PNG))
-
-
-async def test_photos_must_be_those_that_the_document_names(cloud):
+async def test_photos_are_stored_as_they_came_and_must_be_those_that_the_document_names(cloud):
     """The device learns what is wrong; it does not read that the database is away."""
     login = device, _ = await cloud.device()
     for attachments, *parts in (
@@ -78,3 +69,8 @@ async def test_photos_must_be_those_that_the_document_names(cloud):
         answer = await put(cloud, login, wrong["_id"], kind, body)
         assert answer.status in {400, 403}, (attachments, answer.body)
         assert await stored(cloud) == []
+    good = event(device, _attachments=photo())
+    answer = await put(cloud, login, good["_id"], 'multipart/related; boundary="AAA"', multipart(good, PNG))
+    assert answer.status == 201, answer.body
+    (found,) = await stored(cloud)
+    assert (found["_rev"], found["_attachments"]["photo-1.png"]["length"]) == (FIRST, len(PNG))

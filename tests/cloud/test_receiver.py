@@ -1,6 +1,7 @@
 """The receiver in front of a real CouchDB, asked as replications ask."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -301,33 +302,27 @@ async def test_a_report_is_in_the_list_of_the_fleet(cloud):
     assert len((await (await cloud.client((reader, "password")))("GET", "/_fleet")).json["devices"]) == 1
 
 
-async def test_what_only_one_node_has_is_not_acknowledged():
+async def is_up(client):
+    """An answer is remembered for a second."""
+    return (await client("GET", "/_up")).status == 200
+
+
+async def test_what_no_node_or_only_one_has_is_not_acknowledged():
     """CouchDB answers 202 while fewer nodes than the quorum are up."""
-    async with couch_front() as (front, url), running_cloud(url=url) as cloud:
-        device, client = await cloud.member()
-        assert (await client("GET", POINTS)).status == 200
-        front.status = 202
-        body = {"docs": [point(device)], "new_edits": False}
-        answer = await client("POST", f"{POINTS}/_bulk_docs", body)
-        assert (answer.status, answer.json["error"]) == (503, "database_unavailable")
-        assert (await client("PUT", f"{POINTS}/_local/a", {})).status == 503
-
-
-async def test_couchdb_may_go_away_and_come_back():
     async with couch_front() as (front, url), running_cloud(url=url) as cloud:
         device, client = await cloud.member()
         first, second = point(device), point(device)
         assert await sent(client, first) == []
-        front.is_away = True
         body = {"docs": [second], "new_edits": False}
+        front.status = 202
+        answer = await client("POST", f"{POINTS}/_bulk_docs", body)
+        assert (answer.status, answer.json["error"]) == (503, "database_unavailable")
+        assert (await client("PUT", f"{POINTS}/_local/a", {})).status == 503
+        front.is_away, front.status = True, None
         assert (await client("POST", f"{POINTS}/_bulk_docs", body)).status == 503
         assert (await client("GET", "/_up")).status == 503
         front.is_away = False
-
-        async def is_up():  # an answer is remembered for a second
-            return bool((await client("GET", "/_up")).status == 200)
-
-        await until_found(is_up)
+        await until_found(partial(is_up, client))
         assert await sent(client, second) == []
         stored = await cloud.stored(cloud.names.of_month("points", Month(2026, 1)))
         assert {each["_id"] for each in stored} == {first["_id"], second["_id"]}
@@ -338,22 +333,18 @@ async def test_a_receiver_is_not_up_while_couchdb_stores_nothing():
     async with couch_front() as (front, url), running_cloud(url=url) as cloud:
         device, client = await cloud.member()
         front.status = 500
-        assert (await client("GET", "/_up")).status == 200
+        assert await is_up(client)
         body = {"docs": [point(device)], "new_edits": False}
         assert (await client("POST", f"{POINTS}/_bulk_docs", body)).status == 503
 
-        async def is_down():  # an answer is remembered for a second
+        async def is_down():
             return (await client("GET", "/_up")).json.get("error")
 
         assert await until_found(is_down) == "not_stored"
         front.status = 507
         assert (await client("GET", "/_up")).json["error"] == "not_stored"
         front.status = None
-
-        async def is_up():
-            return bool((await client("GET", "/_up")).status == 200)
-
-        await until_found(is_up)
+        await until_found(partial(is_up, client))
         assert await sent(client, *body["docs"]) == []
 
 
