@@ -116,9 +116,7 @@ async def test_a_silent_mail_server_is_retried(tmp_path, monkeypatch):
         await growd.fail()
         await growd.until(lambda: "within 3 s" in growd.information()["channels"][0]["error"])
         box.silent = False
-        monkeypatch.setattr(
-            "growd_alerts.dispatch.TIMEOUT_S", 30.0
-        )  # more patience, for a machine that is busy
+        monkeypatch.setattr("growd_alerts.dispatch.TIMEOUT_S", 30.0)  # for a machine that is busy
         assert (await growd.call("alerts/test"))["success"] is True  # and so the rest need not wait
         assert [message["Subject"].rpartition("]")[2] for message in await box.arrived(2)] == [
             " test message",
@@ -128,89 +126,65 @@ async def test_a_silent_mail_server_is_retried(tmp_path, monkeypatch):
 
 async def test_rules_and_channels_change_while_it_runs(tmp_path):
     async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port)) as growd:
-        await growd.fail()
-        await box.arrived(1)
-        await growd.until(lambda: growd.information()["channels"][0]["sent"] == 1)
-        renamed = AlertOptions(name="other", kind="device_failed", for_s=0.0)
-        await growd.reconfigure(Config(alert=(renamed,), notify=(mail(tmp_path, box.port, name="post"),)))
-        await growd.clock.settle()
-        assert [each["name"] for each in growd.information()["channels"]] == ["post"]
-        assert growd.information()["alerts"] == []  # that of the rule that is gone has ended
-        await growd.clock.advance(60)
-        (alert,) = growd.information()["alerts"]
-        assert alert["rule"] == "other"
-        messages = await box.arrived(2)
-        assert "warning: the device scd30_1" in messages[-1]["Subject"]
-
-
-async def test_a_remaining_channel_reports_that_a_rule_is_gone(tmp_path):
-    async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port)) as growd:
-        await growd.fail()
+        wrong = mail(tmp_path, box.port, url_file=str(tmp_path / "none"))
+        with pytest.raises(ConfigError, match=r"\[notify\] url_file: mail: .*none can't be read: No such"):
+            await growd.reconfigure(Config(alert=(FAILED,), notify=(wrong,)))
+        await growd.fail()  # nothing has changed
         await box.arrived(1)
         await growd.until(lambda: growd.information()["channels"][0]["sent"] == 1)
         other = AlertOptions(name="interlock", kind="interlock")
         await growd.reconfigure(Config(alert=(other,), notify=(mail(tmp_path, box.port),)))
         await growd.clock.settle()
         assert "its rule is gone from the configuration" in (await box.arrived(2))[1].get_content()
+        assert growd.information()["alerts"] == []
+        await growd.until(lambda: growd.information()["channels"][0]["waiting"] == 0)
+        renamed = AlertOptions(name="other", kind="device_failed", for_s=0.0)
+        await growd.reconfigure(Config(alert=(renamed,), notify=(mail(tmp_path, box.port, name="post"),)))
+        await growd.clock.settle()
+        assert [each["name"] for each in growd.information()["channels"]] == ["post"]
+        await growd.clock.advance(60)
+        (alert,) = growd.information()["alerts"]
+        assert alert["rule"] == "other"
+        assert "warning: the device scd30_1" in (await box.arrived(3))[-1]["Subject"]
 
 
-async def test_a_missing_secret_changes_nothing(tmp_path):
-    async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port)) as growd:
-        wrong = mail(tmp_path, box.port, url_file=str(tmp_path / "none"))
-        with pytest.raises(ConfigError, match=r"\[notify\] url_file: mail: .*none can't be read: No such"):
-            await growd.reconfigure(Config(alert=(FAILED,), notify=(wrong,)))
-        await growd.fail()
-        await box.arrived(1)
-
-
-@pytest.mark.parametrize(
-    ("content", "mode", "words"),
-    [
-        (b"", 0o600, "must have one line"),
-        (b"a\nb\n", 0o600, "must have one line"),
-        (b"\xff", 0o600, "save it as UTF-8"),
-        (b"secret\n", 0o644, r"is open to others \(mode 0644\)"),
-    ],
-)
-async def test_a_secret_is_one_line_of_text_in_a_protected_file(tmp_path, content, mode, words):
+async def test_a_secret_is_one_line_of_text_in_a_protected_file(tmp_path, said):
     secret = tmp_path / "secret"
-    secret.write_bytes(content)
-    secret.chmod(mode)
-    with pytest.raises(ConfigError, match=rf"\[notify\] url_file: mail: .*{words}"):
-        async with daemon(tmp_path, mail(tmp_path, 1, url_file=str(secret))):
-            pass
+    for content, mode in ((b"", 0o600), (b"a\nb\n", 0o600), (b"\xff", 0o600), (b"secret\n", 0o644)):
+        secret.write_bytes(content)
+        secret.chmod(mode)
+        with said.raises(ConfigError):
+            async with daemon(tmp_path, mail(tmp_path, 1, url_file=str(secret))):
+                pass
 
 
-async def test_a_rule_may_have_channels_of_its_own(tmp_path):
-    rule = AlertOptions(name="failed", kind="device_failed", for_s=0.0, channels=("second",))
-    async with (
-        mail_server() as first,
-        mail_server() as second,
-        daemon(
-            tmp_path, mail(tmp_path, first.port), mail(tmp_path, second.port, name="second"), rules=(rule,)
-        ) as growd,
-    ):
-        await growd.fail()
-        await second.arrived(1)
-        await growd.until(lambda: [each["sent"] for each in growd.information()["channels"]] == [0, 1])
-        assert first.messages == []
-
-
-async def test_a_test_message_reports_the_result_of_each_channel(tmp_path, own_port):
-    gone = mail(tmp_path, own_port, name="gone")
-    async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port), gone) as growd:
-        answer = await growd.call("alerts/test")
-        assert answer["success"] is False
-        assert answer["message"].startswith("gone: ")
-        assert [result["taken"] for result in answer["results"]] == [True, False]
-        assert growd.information()["channels"][0]["state"] == "ok"
-        assert await growd.call("alerts/test", channel="mail") == {
-            "success": True,
-            "message": "sent a test message on 1 channel",
-            "results": [{"channel": "mail", "taken": True, "error": ""}],
-        }
-        refused = await growd.call("alerts/test", channel="nobody")
-        assert refused["message"] == 'there is no channel "nobody"; the channels are mail, gone'
+async def test_a_test_message_reports_the_result_of_each_channel_and_a_rule_may_have_its_own(
+    tmp_path, own_port
+):
+    rule = AlertOptions(name="failed", kind="device_failed", for_s=0.0, channels=("mail",))
+    async with mail_server() as box, mail_server() as other:
+        channels = (
+            mail(tmp_path, box.port),
+            mail(tmp_path, own_port, name="gone"),
+            mail(tmp_path, other.port, name="other"),
+        )
+        async with daemon(tmp_path, *channels, rules=(rule,)) as growd:
+            answer = await growd.call("alerts/test")
+            assert answer["success"] is False
+            assert answer["message"].startswith("gone: ")
+            assert [result["taken"] for result in answer["results"]] == [True, False, True]
+            assert growd.information()["channels"][0]["state"] == "ok"
+            assert await growd.call("alerts/test", channel="mail") == {
+                "success": True,
+                "message": "sent a test message on 1 channel",
+                "results": [{"channel": "mail", "taken": True, "error": ""}],
+            }
+            refused = await growd.call("alerts/test", channel="nobody")
+            assert refused["message"] == 'there is no channel "nobody"; the channels are mail, gone, other'
+            await growd.fail()
+            assert "warning: the device scd30_1" in (await box.arrived(3))[2]["Subject"]
+            await growd.until(lambda: growd.information()["channels"][0]["waiting"] == 0)
+            assert len(other.messages) == 1
 
 
 async def test_an_alert_is_acknowledged_by_its_id_or_its_rule(tmp_path):
@@ -239,15 +213,11 @@ async def test_an_unreadable_saved_state_does_not_prevent_the_start(tmp_path, ca
 
 
 async def test_a_full_disk_is_logged_once_and_the_open_alerts_are_saved_later(tmp_path, monkeypatch, caplog):
-    save, tries, kept = LocalStore.save_state, 0, asyncio.Event()
-    holder = []
-    problems = []
+    save, problems, kept = LocalStore.save_state, [], asyncio.Event()
 
     async def full(local, key, state):
-        nonlocal tries
-        tries += 1
-        if tries < 4:
-            problems.append(holder[0].information()["problems"])
+        if len(problems) < 3:
+            problems.append(growd.information()["problems"])
             raise OSError(28, "No space left on device")
         await save(local, key, state)
         kept.set()
@@ -255,7 +225,6 @@ async def test_a_full_disk_is_logged_once_and_the_open_alerts_are_saved_later(tm
     monkeypatch.setattr("growd_alerts.part._RETRY_S", 0.0)
     monkeypatch.setattr(LocalStore, "save_state", full)
     async with daemon(tmp_path) as growd:
-        holder.append(growd)
         await growd.fail()
         await asyncio.wait_for(kept.wait(), PATIENCE_S)
         assert growd.information()["problems"] == []
@@ -265,19 +234,15 @@ async def test_a_full_disk_is_logged_once_and_the_open_alerts_are_saved_later(tm
 
 
 async def test_a_channel_without_rules_uses_the_default_rules(tmp_path):
+    async with daemon(tmp_path, rules=()) as growd:
+        assert not growd.clock._sleepers  # without a channel, too, nothing wakes up
+        assert growd.information()["channels"] == []
     async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port), rules=()) as growd:
-        await growd.fail()
-        await growd.fail()
-        await growd.fail()
+        for _ in range(3):
+            await growd.fail()
         await box.arrived(1)
         assert growd.information()["alerts"][0]["rule"] == "device-failed"
     assert len({rule.name for rule in DEFAULT_ALERTS}) == len(DEFAULT_ALERTS)
-
-
-async def test_without_rules_and_channels_nothing_wakes_up(tmp_path):
-    async with daemon(tmp_path, rules=()) as growd:
-        assert not growd.clock._sleepers
-        assert growd.information()["channels"] == []
 
 
 async def test_alerts_are_on_the_bus_and_in_the_log(tmp_path, caplog):

@@ -12,7 +12,7 @@ from support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.long
 
-EXAMPLES = 4  # for each operation, beside the boundary cases that the document names
+EXAMPLES = 2  # for each operation, beside the boundary cases that the document names
 
 
 def configuration(base):

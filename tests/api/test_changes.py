@@ -36,10 +36,7 @@ def applied(old, found):
 @given(VALUES, VALUES)
 def test_changes_make_the_new_value_of_the_old_one(old, new):
     assert json.dumps(applied(old, changes(old, new)), sort_keys=True) == json.dumps(new, sort_keys=True)
-
-
-def test_equal_values_have_no_changes():
-    assert changes({"a": [1, {"b": None}]}, {"a": [1, {"b": None}]}) == {}
+    assert changes({"a": [1, old]}, {"a": [1, old]}) == {}
 
 
 @asynccontextmanager

@@ -52,23 +52,18 @@ async def test_an_answer_is_as_the_document_says(daemon):
     assert [event["source"] for event in answer.json["events"]] == ["scd30"]
 
 
-async def test_variables_may_be_repeated_and_come_in_their_order(daemon):
+async def test_variables_come_in_their_order_and_events_alone_read_no_points(daemon, stored):
+    answer = await daemon.ask("GET", f"{CALL}?series=false&start={T}&end={T + 60}")
+    assert (answer.json["series"], len(answer.json["events"])) == ([], 1)
+    assert stored.history.buckets.read_rows == 0
     query = "variable=light_illuminance&variable=air_temperature&variable=light_illuminance&events=false"
     answer = await daemon.ask("GET", f"{CALL}?{query}&start={T}&end={T + 60}")
     assert [one["variable"] for one in answer.json["series"]] == ["light_illuminance", "air_temperature"]
     assert answer.json["events"] == []
 
 
-async def test_events_alone_read_no_points(daemon, stored):
-    answer = await daemon.ask("GET", f"{CALL}?series=false&start={T}&end={T + 60}")
-    assert (answer.json["series"], len(answer.json["events"])) == ([], 1)
-    assert stored.history.buckets.read_rows == 0
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "text",
-    [
+async def test_times_in_all_forms(daemon):
+    for text in (
         "2026-09-21T14:13:20Z",
         "2026-09-21T14:13:20",
         "2026-09-21T16:13:20%2B02:00",
@@ -76,11 +71,9 @@ async def test_events_alone_read_no_points(daemon, stored):
         "2026-09-21 14:13:20",
         "1790000000",
         "1790000000.0",
-    ],
-)
-async def test_times_in_all_forms(daemon, text):
-    answer = await daemon.ask("GET", f"{CALL}?start={text.replace(' ', '%20')}&end={T + 60}&points=60")
-    assert (answer.json["start"], answer.json["end"], answer.json["bucket_s"]) == (T, T + 60, 1)
+    ):
+        answer = await daemon.ask("GET", f"{CALL}?start={text.replace(' ', '%20')}&end={T + 60}&points=60")
+        assert (answer.json["start"], answer.json["end"], answer.json["bucket_s"]) == (T, T + 60, 1), text
 
 
 async def test_the_default_is_the_last_day(daemon):
@@ -94,43 +87,26 @@ async def test_the_default_is_the_last_day(daemon):
     assert T <= begun["end"] < T + 300
 
 
-REFUSALS = {
-    "start=yesterday": 'start must be UNIX seconds or ISO 8601, not "yesterday"',
-    "end=nan": 'end must be UNIX seconds or ISO 8601, not "nan"',
-    "end=true": "end must be UNIX seconds or ISO 8601, not true",
-    "start=1_000": 'start must be UNIX seconds or ISO 8601, not "1_000"',
-    "start=-1": "start must be UNIX seconds or ISO 8601, not -1",
-    "start=1e300": "start must be UNIX seconds or ISO 8601, not 1e+300",
-    "start=200&end=100": (
-        'start must be a time before the end, 1970-01-01T00:01:40+00:00, not "1970-01-01T00:03:20+00:00"'
-    ),
-    "start=0&end=1790000000": (
-        'start must be at most 20 years before the end, not "1970-01-01T00:00:00+00:00"'
-    ),
-    "points=1": "points must be a whole number from 2 to 5000, not 1",
-    "points=many": 'points must be a whole number from 2 to 5000, not "many"',
-    "events=some": 'events must be true or false, not "some"',
-    "variable=": 'variable must be a text of 1 to 200 characters, not ""',
-    "variable=temperature": 'variable must be a variable such as air_temperature, not "temperature"',
-}
+REFUSALS = (
+    *("start=yesterday", "end=nan", "end=true", "start=1_000", "start=-1", "start=1e300"),
+    *("start=200&end=100", "start=0&end=1790000000"),
+    *("points=1", "points=many", "events=some", "variable=", "variable=temperature"),
+)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("query", REFUSALS)
-async def test_an_invalid_query_is_refused_with_field_and_value(daemon, query):
-    answer = await daemon.ask("GET", f"{CALL}?{query}")
-    assert (answer.status, answer.json["reason"]) == (400, REFUSALS[query])
+async def test_an_invalid_query_is_refused_with_field_and_value(daemon, said):
+    for query in REFUSALS:
+        answer = await daemon.ask("GET", f"{CALL}?{query}")
+        assert answer.status == 400
+        said(answer.json["reason"])
 
 
-async def test_unknown_environments(daemon):
+async def test_unknown_environments_and_an_absent_database(daemon, stored):
     answer = await daemon.ask("GET", "/history/nowhere")
     assert (answer.status, answer.json["reason"]) == (404, 'there is no environment named "nowhere"')
     assert (await daemon.ask("GET", "/history")).status == 404
     async with serving() as other:
         assert (await other.ask("GET", CALL)).status == 404
-
-
-async def test_an_absent_database_gets_503_with_its_reason(daemon, stored):
     with held_port() as port:
         stored.history.source = lambda: PointSource(URL(f"http://127.0.0.1:{port}"), "a", "b", "svc")
         answer = await daemon.ask("GET", CALL)

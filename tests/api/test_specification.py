@@ -21,7 +21,6 @@ ENV = "environment_1"
 LUX = f"{ENV}/desired/light_illuminance"
 CO2 = f"{ENV}/measured/air_carbon_dioxide"
 KP = f"{ENV}/controllers/air_carbon_dioxide/kp"
-REFUSAL = {"ERROR", "error", "reason"}
 
 
 class Service:
@@ -111,32 +110,6 @@ async def test_doubled_and_trailing_slashes_mean_the_same(service, path):
 # Each resource
 
 
-ROWS = [
-    ("GET", f"/service/{ENV}/start_recipe", None, 200, {"request_type", "node", "args"}),
-    ("GET", f"/topic/{CO2}", None, 200, {"type", "subs", "pubs"}),
-    ("GET", f"/node/{ENV}/recipe_runner", None, 200, {"node_name", "pubs", "subs", "srvs", "params"}),
-    ("POST", f"/param/{ENV}/my_new_param", {"value": [1, {"a": None}]}, 200, {"result"}),
-    ("GET", f"/param/{ENV}/my_new_param", None, 200, {"result"}),
-    ("POST", f"/param/{KP}p", {"value": 5}, 409, REFUSAL),
-    ("POST", "/param/other", {"Value": 1}, 400, REFUSAL),
-    ("GET", "/param/no/such", None, 404, REFUSAL),
-    ("POST", f"/service/{ENV}/start_recipe", {"recipe_id": "no such"}, 400, REFUSAL | {"success", "message"}),
-    ("POST", f"/service/{ENV}/start_recipe", {"recipe_id": 5}, 400, REFUSAL),
-    ("POST", "/service/environment_9/start_recipe", {}, 404, REFUSAL),
-    ("POST", f"/topic/{LUX}", ["8000"], 400, REFUSAL),
-    ("POST", f"/topic/{CO2}", [400], 403, REFUSAL),
-    ("POST", "/topic/no/such", [1], 404, REFUSAL),
-    ("GET", "/node/no/such", None, 404, REFUSAL),
-]
-
-
-async def test_each_resource_is_answered_or_refused_as_specified(service):
-    for method, path, body, status, members in ROWS:
-        answer = await (service.get(path) if method == "GET" else service.post(path, body))
-        assert (answer.status, answer.json.keys() >= members) == (status, True), path
-    assert f"{ENV}/my_new_param" in named(await service.get("/param"))
-
-
 async def test_a_recipe_is_started(service):
     start, stop = f"/service/{ENV}/start_recipe", f"/service/{ENV}/stop_recipe"
     for body in ({"recipe_id": "demo_day"}, ["demo_day"]):
@@ -146,7 +119,7 @@ async def test_a_recipe_is_started(service):
         assert (await service.get(f"/param/{ENV}/current_recipe")).json == {"result": "demo_day"}
         again = await service.post(start, body)
         assert (again.status, again.json["success"]) == (400, False)
-        assert again.json.keys() >= REFUSAL
+        assert again.json.keys() >= {"ERROR", "error", "reason"}
         assert (await service.post(stop, None)).json["success"] is True
     assert (await service.post(stop, {})).status == 400
 
@@ -186,11 +159,6 @@ async def test_points_are_exported_as_csv(service, slash):
     assert whole.headers["Content-Type"].startswith("text/csv")
     assert {"timestamp", "variable", "value"} == rows[0].keys()
     one = await service.at("GET", f"{place}?{query('measured', 'air_carbon_dioxide')}")
-    assert {row["variable"] for row in csv.DictReader(io.StringIO(one.body.decode()))} == {
-        "air_carbon_dioxide"
-    }
-
-
-async def test_the_database_answers_its_own_endpoints(service):
+    variables = {row["variable"] for row in csv.DictReader(io.StringIO(one.body.decode()))}
+    assert variables == {"air_carbon_dioxide"}
     assert (await service.at("GET", f"/{service.home.points}/_all_docs?limit=1")).status == 200
-    assert (await service.at("GET", f"/{service.home.recipes}/demo_day")).json["_id"] == "demo_day"

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import socket
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
@@ -14,7 +13,8 @@ from growd.api.stream_formats import FORMATS, negotiate
 from growd.api.stream_formats import document as encode
 from growd.bus.messages import Quality
 from support.daemon import CO2, serving
-from support.raw_http import RawClient, raw_client
+from support.raw_http import raw_client
+from support.slow_client import unread
 from support.waiting import PATIENCE_S, until
 
 STRING = "environment_1/desired/recipe_start"
@@ -84,16 +84,6 @@ class TestFormats:
             daemon.sensor[CO2].publish(413, time=2)
             assert json.loads(await lines.next()) == {**document, "value": 413.0, "time": 2.0, "number": 2}
 
-    async def test_server_sent_events(self, daemon):
-        daemon.sensor[CO2].publish(400)
-        async with stream(daemon, Accept=EVENTS) as events:
-            assert b"\r\nContent-Type: text/event-stream\r\n" in events.head
-            retry, event, rest = (await events.next()).split(b"\n\n")
-            assert (retry, rest) == (b"retry: 2000", b"")
-            number, data = event.split(b"\n")
-            assert number.startswith(b"id: 1-")
-            assert json.loads(data.removeprefix(b"data: "))["value"] == 400.0
-
     async def test_plain_text_is_the_bare_value(self, daemon):
         async with stream(daemon, Accept=PLAIN) as text:
             assert b"\r\nContent-Type: text/plain; charset=utf-8\r\n" in text.head
@@ -102,54 +92,54 @@ class TestFormats:
             daemon.sensor[CO2].publish(None, Quality.FAULT)
             assert await text.next() == b"null\n"
 
-    @pytest.mark.parametrize(
-        "value", ["two\nlines", "two\r\nlines\r", "\n\nid: 5\ndata: x\n\n", "ü\u2028\x00"]
-    )
-    async def test_a_string_never_breaks_out_of_its_frame(self, daemon, value):
-        daemon.sensor[STRING].publish(value)
-        async with stream(daemon, STRING) as lines, stream(daemon, STRING, Accept=EVENTS) as events:
-            line = await lines.next()
-            assert line.count(b"\n") == 1
-            assert json.loads(line)["value"] == value
-            _, event, rest = (await events.next()).split(b"\n\n")
-            assert rest == b""
-            assert b"\r" not in event
-            assert json.loads(event.partition(b"\ndata: ")[2])["value"] == value
-        async with stream(daemon, STRING, Accept=PLAIN) as text:
-            assert await text.next() == value.replace("\r", "\\r").replace("\n", "\\n").encode() + b"\n"
+    async def test_a_string_never_breaks_out_of_its_frame(self, daemon):
+        for value in ("two\nlines", "two\r\nlines\r", "\n\nid: 5\ndata: x\n\n", "ü\u2028\x00"):
+            daemon.sensor[STRING].publish(value)
+            async with stream(daemon, STRING) as lines, stream(daemon, STRING, Accept=EVENTS) as events:
+                line = await lines.next()
+                assert line.count(b"\n") == 1
+                assert json.loads(line)["value"] == value
+                _, event, rest = (await events.next()).split(b"\n\n")
+                assert rest == b""
+                assert b"\r" not in event
+                assert json.loads(event.partition(b"\ndata: ")[2])["value"] == value
+            async with stream(daemon, STRING, Accept=PLAIN) as text:
+                expected = value.replace("\r", "\\r").replace("\n", "\\n") + "\n"
+                assert await text.next() == expected.encode()
 
-    @pytest.mark.parametrize(
-        ("accept", "content_type"),
-        [
-            ("", LINES),
-            ("*/*", LINES),
-            ("application/json", LINES),
-            ("application/json, text/plain, */*", LINES),
-            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", LINES),
-            (EVENTS, EVENTS),
-            ("text/event-stream, */*", EVENTS),
-            ("TEXT/Event-Stream ; charset=utf-8", EVENTS),
-            ("text/plain;q=0.4, text/event-stream;q=0.5", EVENTS),
-            ("text/event-stream;q=0.4, text/plain;q=0.5", PLAIN),
-            ("application/x-ndjson;q=0.1, text/plain", PLAIN),
-            ("text/*", EVENTS),
-            ("text/*, text/event-stream;q=0.1", PLAIN),
-            ("application/x-ndjson;q=0, */*;q=0.1", EVENTS),
-            ("text/plain;q=0.5, */*;q=0.1", PLAIN),
-            ("text/plain;q=high, text/event-stream;q=0.1", EVENTS),
-            ("text/plain;q=0.9, text/event-stream;q=nan", PLAIN),
-            ("text/plain;q=1, text/event-stream;q=1e9", EVENTS),
-            (",;,;q=", LINES),
-        ],
-    )
-    async def test_the_format_that_accept_prefers(self, accept, content_type):
-        assert negotiate(accept, FORMATS).content_type.partition(";")[0] == content_type
+    def test_the_format_that_accept_prefers(self):
+        for expected, *accepts in (
+            (
+                LINES,
+                *("", "*/*", "application/json", "application/json, text/plain, */*", ",;,;q="),
+                "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+            ),
+            (
+                EVENTS,
+                *(EVENTS, "text/event-stream, */*", "TEXT/Event-Stream ; charset=utf-8", "text/*"),
+                "text/plain;q=0.4, text/event-stream;q=0.5",
+                "application/x-ndjson;q=0, */*;q=0.1",
+                "text/plain;q=high, text/event-stream;q=0.1",
+                "text/plain;q=1, text/event-stream;q=1e9",
+            ),
+            (
+                PLAIN,
+                "text/event-stream;q=0.4, text/plain;q=0.5",
+                "application/x-ndjson;q=0.1, text/plain",
+                "text/*, text/event-stream;q=0.1",
+                "text/plain;q=0.5, */*;q=0.1",
+                "text/plain;q=0.9, text/event-stream;q=nan",
+            ),
+        ):
+            for accept in accepts:
+                assert negotiate(accept, FORMATS).content_type.partition(";")[0] == expected, accept
 
-    @pytest.mark.parametrize("accept", ["image/png", "application/x-ndjson;q=0", "text/html, */*;q=0"])
-    async def test_a_format_that_no_stream_has_is_refused(self, daemon, accept):
-        answer = await daemon.ask("GET", f"/topic_stream/{CO2}", headers={"Accept": accept})
-        assert answer.status == 406
-        assert "must be one of application/x-ndjson, text/event-stream, text/plain" in answer.json["ERROR"]
+    async def test_a_format_that_no_stream_has_is_refused(self, daemon):
+        for accept in ("image/png", "application/x-ndjson;q=0", "text/html, */*;q=0"):
+            answer = await daemon.ask("GET", f"/topic_stream/{CO2}", headers={"Accept": accept})
+            assert answer.status == 406
+            sentence = "must be one of application/x-ndjson, text/event-stream, text/plain"
+            assert sentence in answer.json["ERROR"]
 
     async def test_accept_may_come_in_several_headers(self, daemon):
         daemon.sensor[CO2].publish(1)
@@ -164,18 +154,17 @@ class TestBeginning:
             daemon.sensor[CO2].publish(2)
             assert json.loads(await lines.next())["value"] == 2.0
 
-    @pytest.mark.parametrize(
-        ("seen", "first"), [("2-1700000002500", 3), ("1-1700000001500", 2), ("2-1600000002500", 2), ("x", 2)]
-    )
-    async def test_a_client_that_comes_back_is_not_sent_what_it_has_seen(self, daemon, seen, first):
+    async def test_a_client_that_comes_back_is_not_sent_what_it_has_seen(self, daemon):
         """Whatever had the same number before a restart is something else."""
         for value in (1, 2):
             daemon.sensor[CO2].publish(value, time=1_700_000_000.5 + value)
-        async with stream(daemon, Accept=EVENTS, Last_Event_ID=seen) as events:
-            begin = await events.next()
+        for other in ("1-1700000001500", "2-1600000002500", "x"):
+            async with stream(daemon, Accept=EVENTS, Last_Event_ID=other) as events:
+                assert b"id: 2-" in await events.next()
+        async with stream(daemon, Accept=EVENTS, Last_Event_ID="2-1700000002500") as events:
+            assert await events.next() == b"retry: 2000\n\n"
             daemon.sensor[CO2].publish(3)
-            text = begin if b"id: " in begin else await events.next()
-        assert b"id: %d-" % first in text
+            assert b"id: 3-" in await events.next()
 
 
 class TestHeartbeats:
@@ -193,13 +182,17 @@ class TestHeartbeats:
                 pass
             assert text.startswith(b"id: 1-")
 
-    @pytest.mark.parametrize("accept", [LINES, PLAIN])
-    async def test_the_others_have_none_as_it_could_be_taken_for_a_message(self, daemon, accept):
-        async with stream(daemon, Accept=accept) as silent, stream(daemon, Accept=EVENTS) as events:
+    async def test_the_others_have_none_as_it_could_be_taken_for_a_message(self, daemon):
+        async with (
+            stream(daemon, Accept=LINES) as lines,
+            stream(daemon, Accept=PLAIN) as plain,
+            stream(daemon, Accept=EVENTS) as events,
+        ):
             for _ in range(3):
                 await events.next()
             daemon.sensor[CO2].publish(1)
-            assert len(await silent.next()) > 1
+            assert len(await lines.next()) > 1
+            assert await plain.next() == b"1.0\n"
 
 
 class TestManyClients:
@@ -289,8 +282,7 @@ class TestSlowClients:
             assert (list(client._waiting), client._dropped) == (waiting, dropped)
 
     async def test_one_loses_its_own_oldest_messages_and_is_told_how_many(self):
-        async with serving(Limits(stream_queue=8)) as daemon, not_reading(daemon) as slow:
-            client = only_client(daemon)
+        async with serving(Limits(stream_queue=8)) as daemon, not_reading(daemon) as (slow, client):
             published = 0
             async with stream(daemon, STRING) as fast:
                 while client._dropped < 20:
@@ -355,48 +347,48 @@ class TestSlowClients:
 
 @asynccontextmanager
 async def not_reading(daemon):
-    """A client that asked for a stream of strings, with little room for what it does not read."""
-    connection = socket.socket()
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-    connection.setblocking(False)
-    await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", daemon.port))
-    client = RawClient(*await asyncio.open_connection(sock=connection, limit=4_096))
-    path = f"{daemon.api.prefix}/topic_stream/{STRING}"
-    await client.send(f"GET {path} HTTP/1.0\r\nAccept: {LINES}\r\n\r\n".encode())
-    await client.head()
-    try:
-        yield client
-    finally:
-        await client.close()
+    """A client of a stream of strings that does not read, and how the daemon sees it."""
+    async with unread(daemon.port, f"{daemon.api.prefix}/topic_stream/{STRING}", LINES) as slow:
+        yield slow, only_client(daemon)
+
+
+async def overflow(daemon, client):
+    """Publish until a client that does not read has lost a message."""
+    while not client._dropped:
+        daemon.sensor[STRING].publish("x" * 50_000)
+        await asyncio.sleep(0)
 
 
 class TestEnd:
-    @pytest.mark.parametrize("accept", [LINES, EVENTS, PLAIN])
-    @pytest.mark.parametrize("how", ["close", "reset"])
-    async def test_a_client_that_goes_leaves_nothing_even_when_the_topic_is_silent(self, daemon, accept, how):
-        async with stream(daemon, Accept=accept) as opened:
-            await open_streams(daemon, 1)
-            assert daemon.bus.topics.get(CO2).subscribers == ["http"]
-            if how == "reset":
-                opened.client.reset()
-            else:
-                await opened.client.close()
-            await open_streams(daemon, 0)
-        assert daemon.bus.topics.get(CO2).subscribers == []
-        assert daemon.api.node.information()["subs"] == []
+    @pytest.mark.parametrize("accept", [LINES, EVENTS])
+    async def test_a_client_that_goes_leaves_nothing_even_when_the_topic_is_silent(self, daemon, accept):
+        for how in ("close", "reset"):
+            async with stream(daemon, Accept=accept) as opened:
+                await open_streams(daemon, 1)
+                assert daemon.bus.topics.get(CO2).subscribers == ["http"]
+                if how == "reset":
+                    opened.client.reset()
+                else:
+                    await opened.client.close()
+                await open_streams(daemon, 0)
+            assert daemon.bus.topics.get(CO2).subscribers == []
+            assert daemon.api.node.information()["subs"] == []
 
-    async def test_a_client_that_goes_while_it_is_written_to_leaves_nothing(self, daemon, caplog):
-        async with not_reading(daemon) as slow:
-            client = only_client(daemon)
-            while not client._dropped:
-                daemon.sensor[STRING].publish("x" * 50_000)
-                await asyncio.sleep(0)
+    async def test_a_client_that_does_not_read_goes_or_does_not_hold_up_the_server(self, daemon, caplog):
+        async with not_reading(daemon) as (slow, client):
+            await overflow(daemon, client)
             slow.reset()
             await open_streams(daemon, 0)
         assert daemon.bus.topics.get(STRING).subscribers == []
         assert [record for record in caplog.records if record.levelno >= logging.INFO] == []
+        async with not_reading(daemon) as (slow, client):
+            await overflow(daemon, client)
+            await daemon.server.close()
+            assert len(daemon.api.streams) == 0
+            assert daemon.server.listener.requests == 0
+            await slow.gone()
 
-    async def test_streams_end_whole_with_the_server(self, daemon, monkeypatch):
+    async def test_streams_end_whole_with_the_server_and_their_node(self, daemon, monkeypatch):
         monkeypatch.setattr("growd.server.listener.CLOSE_S", PATIENCE_S)  # after which they are broken off
         daemon.sensor[CO2].publish(1)
         async with stream(daemon) as lines, stream(daemon, Accept=EVENTS) as events:
@@ -404,36 +396,23 @@ class TestEnd:
             await daemon.server.close()
             assert len(await lines.end()) == len(await events.end()) == 1
         assert daemon.bus.topics.get(CO2).subscribers == []
+        async with serving() as other, stream(other) as lines:
+            await open_streams(other, 1)
+            other.api.node.close()
+            assert await lines.end() == []
 
-    async def test_a_client_that_does_not_read_does_not_hold_up_the_server(self, daemon):
-        async with not_reading(daemon) as slow:
-            client = only_client(daemon)
-            while not client._dropped:
-                daemon.sensor[STRING].publish("x" * 50_000)
-                await asyncio.sleep(0)
-            await daemon.server.close()
-            assert len(daemon.api.streams) == 0
-            assert daemon.server.listener.requests == 0
-            await slow.gone()
-
-    @pytest.mark.parametrize("written", [b"", b"1\r\n\n\r\n"])
-    async def test_one_that_fails_breaks_off_and_holds_no_second_answer(self, daemon, monkeypatch, written):
+    async def test_one_that_fails_breaks_off_and_holds_no_second_answer(self, daemon, monkeypatch):
         async def failing(client):
             await client._writer.drain()
             client._transport.write(written)
             raise RuntimeError("something unforeseen")
 
         monkeypatch.setattr("growd.api.broadcast.BroadcastClient.run", failing)
-        async with stream(daemon) as lines:
-            assert b" 200 OK" in lines.head
-            assert await lines.client.reader.read() == written
-        await open_streams(daemon, 0)
-
-    async def test_streams_end_when_their_node_leaves_the_bus(self, daemon):
-        async with stream(daemon) as lines:
-            await open_streams(daemon, 1)
-            daemon.api.node.close()
-            assert await lines.end() == []
+        for written in (b"", b"1\r\n\n\r\n"):
+            async with stream(daemon) as lines:
+                assert b" 200 OK" in lines.head
+                assert await lines.client.reader.read() == written
+            await open_streams(daemon, 0)
 
     async def test_who_comes_after_a_broadcast_ended_is_served_by_another(self, daemon):
         async with stream(daemon) as slow:

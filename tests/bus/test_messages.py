@@ -130,9 +130,8 @@ def publications(draw):
 
 
 def test_the_types_are_those_of_the_reference():
-    assert {
-        name: [field.name for field in message_type.fields] for name, message_type in MESSAGE_TYPES.items()
-    } == {name: [field for field, _ in layout] for name, layout in LAYOUTS.items()}
+    fields = {name: [field.name for field in each.fields] for name, each in MESSAGE_TYPES.items()}
+    assert fields == {name: [field for field, _ in layout] for name, layout in LAYOUTS.items()}
 
 
 @given(publications())
@@ -178,63 +177,52 @@ def test_the_faster_check_agrees_with_the_check(kind, low, high, value):
     assert checked == [checked[0]] * 3
 
 
-@pytest.mark.parametrize(
-    ("message_type", "arguments", "sentence"),
-    [
-        (FLOAT64, 5, "std_msgs/Float64 is made from an array of its arguments [data: a number], not 5"),
-        (BOOL, 5, "std_msgs/Bool is made from an array of its arguments [data: true or false], not 5"),
-        (FLOAT64, [], "std_msgs/Float64 takes 1 argument [data: a number], got 0"),
-        (VECTOR3, ["x"], f"geometry_msgs/Vector3 takes 3 arguments {VECTOR3.signature()}, got 1"),
-        (FLOAT64, ["warm"], 'data must be a number, not "warm"'),
-        (FLOAT64, [None], "data must be a number, not null"),
-        (FLOAT64, [math.nan], "data must be a number, not NaN"),
-        (CO2, [math.inf], "data must be a number from 0 to 40000 ppm, not Infinity"),
-        (CO2, [-0.5], "data must be a number from 0 to 40000 ppm, not -0.5"),
-        (CO2, [[]], "data must be a number from 0 to 40000 ppm, not an array of 0 elements"),
-        (FLOAT64.within(0, 1_234_567.0, "lux"), [-1], "data must be a number from 0 to 1234567 lux, not -1"),
-        (FLOAT64, [10**5000], "data must be a number, not an integer of 16610 bits"),
-        (VECTOR3, [1, "a", math.inf], 'y must be a number, not "a"'),
-        (BOOL, [1], "data must be true or false, not 1"),
-        (INT64, [True], "data must be a whole number, not true"),
-        (INT64, [2.5], "data must be a whole number, not 2.5"),
-        (INT64, [2**63], "data must be a whole number, not 9223372036854775808"),
-        (DIAGNOSTIC_STATUS, [4, "a", "b"], "level must be a whole number from 0 to 3, not 4"),
-        (STRING, [5], "data must be a text of at most 65536 characters, not 5"),
-        (STRING, ["\ud800"], 'data must be a text of at most 65536 characters, not "\\ud800"'),
-    ],
-)  # fmt: skip
-def test_a_refusal_names_field_type_and_value(message_type, arguments, sentence):
-    with pytest.raises((InvalidArgumentsError, InvalidValueError)) as caught:
-        message_type.construct(arguments)
-    assert str(caught.value) == sentence
+def test_a_refusal_names_field_type_and_value(said):
+    for message_type, arguments in (
+        (FLOAT64, 5),
+        (FLOAT64, []),
+        (VECTOR3, ["x"]),
+        (FLOAT64, ["warm"]),
+        (FLOAT64, [None]),
+        (FLOAT64, [math.nan]),
+        (CO2, [math.inf]),
+        (CO2, [-0.5]),
+        (CO2, [[]]),
+        (FLOAT64.within(0, 1_234_567.0, "lux"), [-1]),
+        (FLOAT64, [10**5000]),
+        (VECTOR3, [1, "a", math.inf]),
+        (BOOL, [1]),
+        (INT64, [True]),
+        (INT64, [2.5]),
+        (INT64, [2**63]),
+        (DIAGNOSTIC_STATUS, [4, "a", "b"]),
+        (STRING, [5]),
+        (STRING, ["\ud800"]),
+        (MessageType("x/Name", (Field("name", Kind.STRING, max_length=3),)), ["abcd"]),
+    ):
+        with said.raises((InvalidArgumentsError, InvalidValueError)):
+            message_type.construct(arguments)
 
 
-@pytest.mark.parametrize(
-    "value", [{"x": 1.0, "y": 2.0}, {"x": 1, "y": 2, "z": 3, "w": 4}, [1, 2, 3], 1.0, None]
-)
-def test_a_message_of_several_fields_has_exactly_those(value):
-    with pytest.raises(InvalidArgumentsError, match="x: a number, y: a number, z: a number"):
-        VECTOR3.check(value)
+def test_a_message_of_several_fields_has_exactly_those():
+    for value in ({"x": 1.0, "y": 2.0}, {"x": 1, "y": 2, "z": 3, "w": 4}, [1, 2, 3], 1.0, None):
+        with pytest.raises(InvalidArgumentsError, match="x: a number, y: a number, z: a number"):
+            VECTOR3.check(value)
 
 
-def test_a_string_has_a_maximum_length(said):
-    field = Field("name", Kind.STRING, max_length=3)
-    assert field.check("日本語") == "日本語"
-    with said.raises(InvalidValueError):
-        field.check("abcd")
+def test_the_length_of_a_string_is_counted_in_characters():
+    assert Field("name", Kind.STRING, max_length=3).check("日本語") == "日本語"
 
 
-@pytest.mark.parametrize(
-    ("field", "words"),
-    [
-        (Field("a", Kind.INT64, minimum=2), "a whole number of at least 2"),
-        (Field("a", Kind.FLOAT64, maximum=0.25, unit="lux"), "a number of at most 0.25 lux"),
-        (Field("a", Kind.INT64, -(2**63), 2**63 - 1), f"a whole number from {-(2**63)} to {2**63 - 1}"),
-        (Field("a", Kind.JSON), "a JSON value"),
-    ],
-)
-def test_expected_bounds_are_shown_in_all_digits(field, words):
-    assert field.expected() == words
+def test_expected_bounds_are_shown_in_all_digits(said):
+    least, most = -(2**63), 2**63 - 1
+    for field in (
+        Field("a", Kind.INT64, minimum=2),
+        Field("a", Kind.FLOAT64, maximum=0.25, unit="lux"),
+        Field("a", Kind.INT64, least, most),
+        Field("a", Kind.JSON),
+    ):
+        said(field.expected())
 
 
 @given(

@@ -43,10 +43,6 @@ async def test_information_names_what_a_node_has(bus):
         "params": ["runner/gain"],
     }
     assert bus.find_node("other").information()["pubs"] == ["c/out"]
-
-
-async def test_information_leaves_out_closed_subscriptions(bus):
-    node = busy_node(bus)
     again, other = node.subscribe("a/out"), node.subscribe("b/out", "a/out")
     assert node.information()["subs"] == ["a/out", "b/out"]
     other.close()

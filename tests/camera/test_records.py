@@ -90,46 +90,40 @@ async def until_ids(database, ids):
     return await until_found(same, (LookupError, CouchRefusedError))
 
 
-async def test_each_photo_has_a_document_until_it_is_thinned(database, tmp_path):
-    album = await asyncio.to_thread(opened, tmp_path)
-    photos = await asyncio.to_thread(lambda: [take(album, START + 600 * number) for number in range(3)])
-    async with recording(database, album) as mirror:
-        found = await until_ids(database, [photo.id for photo in photos])
-        first = found[photos[0].id]
-        assert (first["camera"], first["timestamp"], first["recipe_run"]) == ("top", START, "run-1")
-        assert (first["sha256"], first["bytes"], first["canopy_cover"]) == (photos[0].sha256, len(JPEG), 50.0)
-        assert "_attachments" not in first
-        photos.append(await asyncio.to_thread(take, album, START + 1_800))
-        mirror.work.wake()
-        await until_ids(database, [photo.id for photo in photos])
-    # thinned while no database is asked, and after a restart
-    await asyncio.to_thread(album.thin, START + 30 * DAY_S)
-    kept = [photo.id for photo in album.all()]
-    assert 0 < len(kept) < len(photos)
-    again = await asyncio.to_thread(opened, tmp_path)
-    async with recording(database, again):
-        await until_ids(database, kept)
-        await until_found(lambda: _forgotten(again), LookupError)
-
-
-async def test_more_documents_than_a_page_are_read_and_none_is_written_twice(database, tmp_path, monkeypatch):
+async def test_each_photo_has_a_document_until_it_is_thinned(database, tmp_path, monkeypatch):
+    """Also with more documents than a page; none is written twice."""
     monkeypatch.setattr(records, "_PAGE", 2)
     monkeypatch.setattr(records, "_BATCH", 2)
     album = await asyncio.to_thread(opened, tmp_path)
     photos = await asyncio.to_thread(lambda: [take(album, START + 600 * number) for number in range(5)])
     ids = [photo.id for photo in photos]
-    async with recording(database, album):
+    async with recording(database, album) as mirror:
         before = await until_ids(database, ids)
-    photos.append(await asyncio.to_thread(take, album, START + 3_000))
+        first = before[ids[0]]
+        assert (first["camera"], first["timestamp"], first["recipe_run"]) == ("top", START, "run-1")
+        assert (first["sha256"], first["bytes"], first["canopy_cover"]) == (photos[0].sha256, len(JPEG), 50.0)
+        assert "_attachments" not in first
+        ids.append((await asyncio.to_thread(take, album, START + 2_700)).id)
+        mirror.work.wake()
+        await until_ids(database, ids)
+    ids.append((await asyncio.to_thread(take, album, START + 3_000)).id)
     async with recording(database, album):
-        after = await until_ids(database, [*ids, photos[-1].id])
-    assert {each: after[each]["_rev"] for each in ids} == {each: before[each]["_rev"] for each in ids}
+        after = await until_ids(database, ids)
+    assert {each: after[each]["_rev"] for each in before} == {
+        each: found["_rev"] for each, found in before.items()
+    }
+    # thinned while no database is asked, and after a restart
+    await asyncio.to_thread(album.thin, START + 30 * DAY_S)
+    kept = [photo.id for photo in album.all()]
+    assert 0 < len(kept) < len(ids)
+    again = await asyncio.to_thread(opened, tmp_path)
 
+    async def forgotten():
+        return not again.gone
 
-async def _forgotten(album):
-    if album.gone:
-        raise LookupError
-    return True
+    async with recording(database, again):
+        await until_ids(database, kept)
+        await until_found(forgotten)
 
 
 async def test_a_lost_folder_deletes_nothing_in_the_database(database, tmp_path):

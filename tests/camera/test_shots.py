@@ -73,7 +73,7 @@ async def test_a_redirect_to_another_address_is_not_followed(place):
     assert asked == ["/snap"]
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>no</html>", JPEG[:5_000], b"\xff\xd8" + bytes(100)])
+@pytest.mark.parametrize("body", [b"", JPEG[:5_000]], ids=["empty", "half"])
 async def test_what_is_no_picture_is_a_failure_of_the_camera(place, body):
     async def snapshot(_):
         return web.Response(body=body, content_type="image/jpeg")

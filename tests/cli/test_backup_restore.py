@@ -64,7 +64,7 @@ async def assert_same(new, old):
     assert folders[0]["files"] == COPIED
 
 
-async def test_everything_comes_back(database_server, tmp_path, small_parts):
+async def test_everything_comes_back_and_nothing_is_overwritten(database_server, tmp_path, small_parts, said):
     async with two_places(database_server, tmp_path) as (file, old, new):
         done = await backup_of(old, file)
         assert done.exit_code == 0, done.output
@@ -73,6 +73,19 @@ async def test_everything_comes_back(database_server, tmp_path, small_parts):
         assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["chamber.growd"]
         assert file.stat().st_mode & 0o777 == 0o600
         assert (await growd("backup", str(file), "--verify")).exit_code == 0
+        again = await backup_of(old, file)
+        assert (again.exit_code, "exists already: --replace replaces it" in again.output) == (1, True)
+
+        full = await restore_to(old, file)
+        assert (full.exit_code, f"mv {old.data} {old.data}.before" in full.output) == (1, True)
+        with await asyncio.to_thread(own_folder, old.data):
+            running = await restore_to(old, file)
+        assert (running.exit_code, "growd is running in" in running.output) == (1, True)
+
+        away = await restore_to(new, file, "--set", "couchdb.url=http://127.0.0.1:9")
+        assert away.exit_code == 3
+        with said.raises(StartError):  # growd does not start in a half-restored folder
+            await asyncio.to_thread(own_folder, new.data)
         restored = await restore_to(new, file)
         assert restored.exit_code == 0, restored.output
         content = await new.content()
@@ -147,13 +160,6 @@ async def test_a_continued_backup_has_what_came_and_went_meanwhile(database_serv
         await assert_same(new, old)
 
 
-async def test_with_couchdb_an_address_of_growd_is_not_needed(database_server, tmp_path):
-    async with chamber(database_server, tmp_path / "old") as old:
-        done = await backup_of(old, tmp_path / "chamber.growd", "--url", "http://127.0.0.1:9")
-    assert done.exit_code == 0, done.output
-    assert "configuration" not in done.output  # it has no file of its own
-
-
 async def test_a_full_disk_is_reported_and_continued(database_server, tmp_path, small_parts):
     async with two_places(database_server, tmp_path) as (file, old, new):
         with full_disk(1_500_000):
@@ -170,36 +176,27 @@ async def test_a_full_disk_is_reported_and_continued(database_server, tmp_path, 
         await assert_same(new, old)
 
 
-async def test_a_database_that_is_missing_is_named(database_server, tmp_path):
-    file = tmp_path / "chamber.growd"
+async def test_a_missing_database_is_named_and_with_couchdb_growd_is_not_asked(database_server, tmp_path):
     async with chamber(database_server, tmp_path / "old") as old:
         gone = old.names["environmental_rollup"]
         await old.couch("DELETE", f"/{gone}")
-        done = await backup_of(old, file)
+        done = await backup_of(old, tmp_path / "chamber.growd", "--url", "http://127.0.0.1:9")
     assert done.exit_code == 0, done.output
     assert f"there is no database {gone}" in done.output
     assert "environmental_rollup\n" not in done.output.partition("a complete backup")[2]
+    assert "configuration" not in done.output  # it has no file of its own
 
 
 def configure(place):
     """A configuration with secrets, and the files that it names."""
-    text = f"""
-[couchdb]
-url = "{place.url()}"
-prefix = "{place.prefix}"
-
-[[notify]]
-name = "hook"
-kind = "apprise"
-url_file = "token"
-ca_file = "ca.pem"
-"""
-    place.config.write_text(text)
-    (place.folder / "ca.pem").write_text("public")
-    (place.folder / "token").write_text("ntfy://s3cret")
+    place.config.write_text(
+        f'[couchdb]\nurl = "{place.url()}"\nprefix = "{place.prefix}"\n'
+        '[[notify]]\nname = "hook"\nkind = "apprise"\nurl_file = "token"\nca_file = "ca.pem"\n'
+    )
+    files = {"ca.pem": "public", "token": "ntfy://s3cret", "phrase": "a good one\n", "wrong": "another one\n"}
+    for name, text in files.items():
+        (place.folder / name).write_text(text)
     (place.folder / "token").chmod(0o600)
-    (place.folder / "phrase").write_text("a good one\n")
-    (place.folder / "wrong").write_text("another one\n")
 
 
 async def test_secrets_come_back_with_the_passphrase_only(database_server, tmp_path):
@@ -248,46 +245,23 @@ async def test_a_backup_without_secrets_says_what_to_complete_and_keeps_a_config
         assert "url_file: write the file" in restored.output
 
 
-async def test_nothing_is_overwritten(database_server, tmp_path):
+async def test_a_damaged_file_and_a_database_with_documents_change_nothing(database_server, tmp_path):
     async with two_places(database_server, tmp_path) as (file, old, new):
         assert (await backup_of(old, file)).exit_code == 0
-        again = await backup_of(old, file)
-        assert (again.exit_code, "exists already: --replace replaces it" in again.output) == (1, True)
-        full = await restore_to(old, file)
-        assert (full.exit_code, f"mv {old.data} {old.data}.before" in full.output) == (1, True)
-        await new.make()
-        await new.write("recipes", [{"_id": "mine"}])
-        refused = await restore_to(new, file)
-        assert (refused.exit_code, f"there are documents in {new.names['recipes']}:" in refused.output) == (
-            1,
-            True,
-        )
-        with await asyncio.to_thread(own_folder, old.data):
-            running = await restore_to(old, file)
-        assert (running.exit_code, "growd is running in" in running.output) == (1, True)
-
-
-async def test_a_damaged_file_changes_nothing(database_server, tmp_path):
-    async with two_places(database_server, tmp_path) as (file, old, new):
-        assert (await backup_of(old, file)).exit_code == 0
-        content = bytearray(file.read_bytes())
-        content[content.index(PHOTO[:2000]) + 5] ^= 1
-        file.write_bytes(content)
+        content = file.read_bytes()
+        damaged = bytearray(content)
+        damaged[content.index(PHOTO[:2000]) + 5] ^= 1
+        file.write_bytes(damaged)
         for done in (await restore_to(new, file), await growd("backup", str(file), "--verify")):
             assert done.exit_code == 1
             assert "is damaged: attachments/" in done.output or "is damaged: state/" in done.output
         assert not new.data.exists()
-
-
-async def test_growd_does_not_start_in_a_half_restored_folder(database_server, tmp_path, said):
-    async with two_places(database_server, tmp_path) as (file, old, new):
-        assert (await backup_of(old, file)).exit_code == 0
-        away = await restore_to(new, file, "--set", "couchdb.url=http://127.0.0.1:9")
-        assert away.exit_code == 3
-        with said.raises(StartError):
-            await asyncio.to_thread(own_folder, new.data)
-        assert (await restore_to(new, file)).exit_code == 0
-        await assert_same(new, old)
+        file.write_bytes(content)
+        await new.make()
+        await new.write("recipes", [{"_id": "mine"}])
+        refused = await restore_to(new, file)
+        assert refused.exit_code == 1
+        assert f"there are documents in {new.names['recipes']}:" in refused.output
 
 
 async def test_what_a_running_growd_acknowledged_is_in_the_backup(database_server, tmp_path):

@@ -31,7 +31,6 @@ from support.tls_door import CA_FILE, TLS, tls_door_to
         (Http(), None, "http://127.0.0.1:5984/_svc"),
         (Http(host="0.0.0.0", port=80, name="openag"), None, "http://127.0.0.1/_openag"),  # noqa: S104
         (Http(host="::"), None, "http://[::1]:5984/_svc"),
-        (Http(), "http://chamber:5984", "http://chamber:5984/_svc"),
         (Http(), "https://chamber/", "https://chamber/_svc"),
         (Http(), "https://chamber/growd/_svc", "https://chamber/growd/_svc"),
         (Http(), "127.0.0.1:7301", "http://127.0.0.1:7301/_svc"),
@@ -42,21 +41,18 @@ def test_the_address_of_the_daemon(http, url, address):
     assert str(address_of(http, url)) == address
 
 
-@pytest.mark.parametrize(
-    ("http", "url", "words"),
-    [
-        (Http(port=0), None, "port is 0 .* with --url"),
-        (Http(), "ftp://chamber:5984", "--url must be http://host:port, got ftp://chamber:5984"),
-        (Http(), "http://chamber:port", "--url must be"),
-        (Http(), "", "--url must be"),
-        (Http(), "http://chamber:0", "--url must be"),
-        (Http(), "http://farm..example", "--url must be"),
-        (Http(), f"http://{'a' * 64}.example", "--url must be"),
-    ],
-)
-def test_invalid_addresses_are_refused(http, url, words):
-    with pytest.raises(UsageError, match=words):
-        address_of(http, url)
+def test_invalid_addresses_are_refused(said):
+    for http, url in (
+        (Http(port=0), None),
+        (Http(), "ftp://chamber:5984"),
+        (Http(), "http://chamber:port"),
+        (Http(), ""),
+        (Http(), "http://chamber:0"),
+        (Http(), "http://farm..example"),
+        (Http(), f"http://{'a' * 64}.example"),
+    ):
+        with said.raises(UsageError):
+            address_of(http, url)
 
 
 def test_a_login_is_never_shown():
@@ -111,32 +107,23 @@ async def test_a_login_comes_from_options_the_environment_or_the_address(tmp_pat
     ]
 
 
-async def test_a_missing_login_has_its_own_exit_status():
-    async with guarded() as (place, _):
-        printed = await typed("node", "list", "--url", f"http://{place}")
-        assert (printed.status, printed.out) == (4, "")
-        assert printed.err == (
-            f"growd: http://{place}/_svc does not allow this without a login: "
-            "a login that may read is needed (--user NAME)\n"
-        )
-        printed = await typed("topic", "echo", CO2, "--url", f"http://bob:secret@{place}")
-    assert printed.status == 4
-    assert printed.err == (
-        f"growd: http://{place}/_svc does not allow this as bob: a login that may read is needed\n"
-    )
-    async with guarded(status=403) as (place, _):
-        printed = await typed("status", "--url", f"http://bob:secret@{place}")
-    assert (printed.status, "secret" in printed.err) == (4, False)
-    assert "does not allow this as bob" in printed.err
+async def test_a_missing_login_has_its_own_exit_status(said):
+    for status, user, words in (
+        (401, "", ("node", "list")),
+        (401, "bob:secret@", ("topic", "echo", CO2)),
+        (403, "bob:secret@", ("status",)),
+    ):
+        async with guarded(status=status) as (place, _):
+            printed = await typed(*words, "--url", f"http://{user}{place}")
+        assert (printed.status, printed.out, "secret" in printed.err) == (4, "", False)
+        said(printed.err)
 
 
-async def test_a_missing_password_without_a_terminal_is_a_usage_error(tmp_path):
-    printed = await typed("node", "list", "--user", "bob")
-    assert printed.status == 2
-    assert printed.err == ("growd: no password for bob: use --password-file FILE or GROWD_PASSWORD\n")
-    printed = await typed("node", "list", "--user", "bob", "--password-file", str(tmp_path / "none"))
-    assert printed.status == 2
-    assert "none can't be read: No such file" in printed.err
+async def test_a_missing_password_without_a_terminal_is_a_usage_error(tmp_path, said):
+    for file in ((), ("--password-file", str(tmp_path / "none"))):
+        printed = await typed("node", "list", "--user", "bob", *file)
+        assert printed.status == 2
+        said(printed.err)
 
 
 async def test_a_password_is_prompted_for_and_not_echoed():
@@ -169,25 +156,20 @@ def on_a_terminal(arguments):
     return shown.decode()
 
 
-async def test_https_needs_a_trusted_certificate(daemon):
+async def test_https_needs_a_trusted_certificate(daemon, said):
     async with tls_door_to(daemon.port) as port:
-        url = f"https://localhost:{port}"
-        trusted = await typed("node", "list", "--url", url, "--ca", str(CA_FILE))
+        url = ("--url", f"https://localhost:{port}")
+        trusted = await typed("node", "list", *url, "--ca", str(CA_FILE))
         assert (trusted.status, trusted.err) == (0, "")
         assert "recipe_runner" in trusted.out.splitlines()
-        printed = await typed("node", "list", "--url", url)
-        assert printed.status == 3
-        assert f"the certificate of {url}/_svc is not trusted: " in printed.err
-        assert "--ca FILE" in printed.err
-        assert (await typed("node", "list", "--url", url, "--insecure")).out == trusted.out
-        printed = await typed("node", "list", "--url", f"https://localhost:{daemon.port}")
-        assert (printed.status, printed.err) == (
-            3,
-            f"growd: the TLS handshake with https://localhost:{daemon.port}/_svc failed; is it http?\n",
-        )
+        assert (await typed("node", "list", *url, "--insecure")).out == trusted.out
+        for refusing in (port, daemon.port):  # the second one does not speak TLS
+            printed = await typed("node", "list", "--url", f"https://localhost:{refusing}")
+            assert printed.status == 3
+            said(printed.err)
 
 
-async def test_the_certificate_of_the_configuration_is_trusted(daemon, tmp_path):
+async def test_the_certificate_of_the_configuration_is_trusted(daemon, tmp_path, said):
     file = tmp_path / "chain.pem"
     file.write_text((TLS / "server.pem").read_text() + CA_FILE.read_text())
     async with tls_door_to(daemon.port) as port:
@@ -199,10 +181,8 @@ async def test_the_certificate_of_the_configuration_is_trusted(daemon, tmp_path)
         assert "recipe_runner" in printed.out.splitlines()
         file.unlink()
         printed = await typed("node", "list", *arguments)
-    assert (printed.status, printed.err) == (
-        2,
-        f"growd: [tls] certificate {file} can't be read: No such file or directory; name one with --ca\n",
-    )
+    assert printed.status == 2
+    said(printed.err)
 
 
 def test_only_a_certificate_of_a_file_is_pinned_without_its_authority(tmp_path):
@@ -216,11 +196,10 @@ def test_only_a_certificate_of_a_file_is_pinned_without_its_authority(tmp_path):
 
 async def test_a_file_without_certificates_is_a_usage_error(tmp_path):
     file = tmp_path / "ca.pem"
-    for text, why in ((None, "No such file or directory"), ("none", "it contains no certificate")):
-        if text is not None:
-            file.write_text(text)
+    for why in ("No such file or directory", "it contains no certificate"):
         printed = await typed("node", "list", "--url", "https://localhost", "--ca", str(file))
         assert (printed.status, printed.err) == (2, f"growd: --ca {file} can't be read: {why}\n")
+        file.write_text("none")
 
 
 async def asked(client, *arguments, **options):
@@ -234,16 +213,18 @@ async def test_one_connection_is_reused(daemon):
         assert daemon.server.connections == 1
 
 
+EMPTY_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
 async def test_a_closed_connection_is_opened_again():
     async def answer_once(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        writer.write(EMPTY_ANSWER)
         writer.close()
 
     async with StandIn(answer_once) as server:
         with DaemonClient(address_of(Http(), server.url)) as client:
-            assert await asked(client, "node") == {}
-            assert await asked(client, "node") == {}
+            assert [await asked(client, "node") for _ in range(2)] == [{}, {}]
     assert server.connections == 2
 
 
@@ -255,7 +236,7 @@ async def test_a_change_is_sent_once(*, is_reused):
     async def answer_once(reader, writer):
         came.append(await reader.readuntil(b"\r\n\r\n"))
         if came[-1].startswith(b"GET"):
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            writer.write(EMPTY_ANSWER)
             came.append(await reader.readuntil(b"\r\n\r\n"))
         writer.close()
 
@@ -312,18 +293,15 @@ async def test_control_characters_in_answers_are_escaped():
     assert (printed.status, printed.err) == (1, "growd: \\x1b[2Jgone\n")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["topic", "info", "caf\udce9"],
-        ["topic", "pub", CO2, "caf\udce9"],
-        ["param", "set", "mine", '"\\ud800"'],
-        ["node", "list", "--user", "caf\udce9"],
-    ],
-)
-async def test_arguments_other_than_utf_8_are_usage_errors(daemon, words):
-    printed = await typed(*words, "--url", daemon.origin, GROWD_PASSWORD="x")
-    assert (printed.status, printed.err) == (2, "growd: an argument is not UTF-8\n")
+async def test_arguments_other_than_utf_8_are_usage_errors(daemon):
+    for words in (
+        ("topic", "info", "caf\udce9"),
+        ("topic", "pub", CO2, "caf\udce9"),
+        ("param", "set", "mine", '"\\ud800"'),
+        ("node", "list", "--user", "caf\udce9"),
+    ):
+        printed = await typed(*words, "--url", daemon.origin, GROWD_PASSWORD="x")
+        assert (printed.status, printed.err) == (2, "growd: an argument is not UTF-8\n")
 
 
 @pytest.mark.parametrize(

@@ -71,23 +71,15 @@ async def test_a_database_that_does_not_answer_ends_with_3(tmp_path, own_port):
     assert "the same command continues here" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("status", "error", "reason"),
-    [
-        (401, "unauthorized", "Name or password is incorrect."),
-        (403, "forbidden", "You are not allowed to access this db."),
-    ],
-)
-async def test_a_login_that_is_refused_is_named(tmp_path, status, error, reason):
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_login_that_is_refused_is_named(tmp_path, status, said):
     async def refuse(_):
-        return web.json_response({"error": error, "reason": reason}, status=status)
+        return web.json_response({"error": "no", "reason": "You are not allowed."}, status=status)
 
     async with RawTestServer(refuse) as server:
-        address = f"http://{server.host}:{server.port}"
-        result = await call_in(tmp_path, "--couchdb", address)
+        result = await call_in(tmp_path, "--couchdb", f"http://{server.host}:{server.port}")
     assert result.exit_code == 1
-    refusal = f"GET /points_2015_01 with {status} {error}: {reason}"
-    assert result.stderr == f"growd: {address}: the database answered {refusal}; check --credentials\n"
+    said(result.stderr)
 
 
 async def test_a_server_without_databases_of_the_cloud_is_named(tmp_path, cloud):
@@ -114,20 +106,16 @@ async def test_a_full_disk_is_named_and_the_same_command_resumes(tmp_path, cloud
     assert ids_of(tmp_path / "out") == once(stored)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--since-month", "2026-13"], "'2026-13' is not a month: use a form such as 2026-11"),
-        (["--every", "0.5"], "0.5 is not in the range x>=1"),
-        (["--couchdb", "http://admin:secret@localhost"], "must be http://host:port, without a login"),
-        (["--prefix", "A b"], "must be small letters, digits and _"),
-    ],
-)
-async def test_wrong_options_are_refused(tmp_path, arguments, message):
-    result = await call_in(tmp_path, *arguments)
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert "secret" not in result.stderr
+async def test_wrong_options_are_refused(tmp_path):
+    for name, value, message in (
+        ("--since-month", "2026-13", "'2026-13' is not a month: use a form such as 2026-11"),
+        ("--every", "0.5", "0.5 is not in the range x>=1"),
+        ("--couchdb", "http://admin:secret@localhost", "must be http://host:port, without a login"),
+        ("--prefix", "A b", "must be small letters, digits and _"),
+    ):
+        result = await call_in(tmp_path, name, value)
+        assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
+        assert "secret" not in result.stderr
 
 
 class _Export:

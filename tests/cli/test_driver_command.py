@@ -6,8 +6,10 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
 from growd_cli.driver_skeleton import fault_of_name
+from growd_cli.main import main
 from support.own_packages import EXAMPLE, unpacked, wheel_of, written
 
 pytestmark = pytest.mark.long
@@ -36,10 +38,16 @@ def growd(folder, *arguments):
     return run("driver", *arguments, installed=folder)
 
 
-def test_the_drivers_of_installed_packages_are_listed(example):
+def test_an_installed_package_is_listed_and_passes_the_table_of_faults(example):
     done = growd(example, "list")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1].split() == ["sht31_example", "growd-sht31", "1.0.0", "ok"]
+    done = growd(example, "test", "growd_SHT31")
+    assert done.returncode == 0, done.stdout + done.stderr
+    *rows, last = done.stdout.splitlines()[1:]
+    assert last == f"{len(rows)} of {len(rows)} trials passed."
+    assert all(row.split()[0] == "sht31_example" and row.endswith("ok") for row in rows)
+    assert len(rows) > 20
 
 
 def test_a_driver_that_can_not_be_loaded_is_listed_with_the_reason(example):
@@ -54,15 +62,6 @@ def test_a_driver_that_can_not_be_loaded_is_listed_with_the_reason(example):
     assert tested.returncode == 1
     assert "loads" in tested.stdout
     assert "0 of 1 trials passed." in tested.stdout
-
-
-def test_the_table_of_faults_is_played_with_a_package(example):
-    done = growd(example, "test", "growd_SHT31")
-    assert done.returncode == 0, done.stdout + done.stderr
-    *rows, last = done.stdout.splitlines()[1:]
-    assert last == f"{len(rows)} of {len(rows)} trials passed."
-    assert all(row.split()[0] == "sht31_example" and row.endswith("ok") for row in rows)
-    assert len(rows) > 20
 
 
 def test_a_package_that_fails_a_trial_is_told_what_to_do(example, tmp_path):
@@ -93,25 +92,18 @@ KIND = SensorKind("Camera", "growd_odd:Camera", {"leaves": "leaf_count"}, opens=
     assert "There are no other trials, since nothing is simulated where it is." in done.stdout
 
 
-def test_a_package_that_is_not_installed_is_refused(tmp_path):
-    done = growd(tmp_path, "test", "growd-missing")
-    assert done.returncode == 1
-    assert "growd-missing is not installed" in done.stderr
-
-
 @pytest.mark.parametrize("kind", ["i2c", "serial", "output"])
-def test_a_new_package_passes_its_own_tests(kind, tmp_path):
-    made = run("driver", "new", "growd-acme-probe", f"--{kind}", cwd=tmp_path)
+def test_a_new_package_passes_its_own_tests(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = CliRunner().invoke(main, ["driver", "new", "growd-acme-probe", f"--{kind}"])
     assert "growd-acme-probe/growd_acme_probe.py" in made.stdout
     project = tmp_path / "growd-acme-probe"
-    assert "import growd_acme_probe" not in (project / "growd_acme_probe_chip.py").read_text()
-    assert "from growd_acme_probe" not in (project / "growd_acme_probe_chip.py").read_text()
+    chip = (project / "growd_acme_probe_chip.py").read_text()
+    assert "import growd_acme_probe" not in chip
+    assert "from growd_acme_probe" not in chip
     installed = unpacked(wheel_of(project, tmp_path / "dist"), tmp_path / "installed")
-    listed = growd(installed, "list", "--json")
-    assert [row["kind"] for row in json.loads(listed.stdout)] == ["acme_probe"]
-    tested = run(
-        "-q", "-p", "no:cacheprovider", str(project), cwd=project, installed=installed, module="pytest"
-    )
+    words = ("-q", "-p", "no:cacheprovider", str(project))
+    tested = run(*words, cwd=project, installed=installed, module="pytest")
     assert tested.returncode == 0, tested.stdout
     config = tmp_path / "growd.toml"
     section = (project / "README.md").read_text().partition("```toml\n")[2].partition("```")[0]
@@ -119,21 +111,18 @@ def test_a_new_package_passes_its_own_tests(kind, tmp_path):
     config.write_text(f"[simulator]\nenabled = true\n{needed}{section}")
     checked = run("check", "--config", str(config), installed=installed)
     assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "acme_probe" in section
     assert "can't be loaded" not in checked.stdout
 
 
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("Growd-X", "must be of letters a-z, digits and -"),
         ("../x", "must be of letters a-z, digits and -"),
         ("x--y", "must be of letters a-z, digits and -"),
         ("class", "can't be a name in Python"),
-        ("growd-none", "can't be a name in Python"),
         ("growd-1wire", "can't be a name in Python"),
         ("growd", "is taken: Python finds another module growd"),
-        ("json", "is taken: Python finds another module json"),
-        ("aiohttp", "is taken: Python finds another module aiohttp"),
         ("growd-scd30", "is taken: growd has a kind scd30"),
         ("growd-relay", "is taken: growd has a kind relay"),
         ("growd-sample", "is taken: the driver has another Sample"),
@@ -145,15 +134,14 @@ def test_names_that_no_package_can_have_have_a_fault(name, fault):
     assert fault_of_name(name) == fault
 
 
-def test_a_name_that_is_taken_is_refused(tmp_path):
-    done = growd(tmp_path, "new", "json")
-    assert done.returncode == 2
-    assert "NAME 'json' is taken: Python finds another module json; choose another" in done.stderr
-    assert not (tmp_path / "json").exists()
-
-
-def test_a_folder_that_exists_stays(tmp_path):
+def test_names_and_folders_that_are_taken_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "growd-x").mkdir()
-    done = run("driver", "new", "growd-x", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr == "growd: growd-x exists already; choose another name\n"
+    taken = CliRunner().invoke(main, ["driver", "new", "json"])
+    assert taken.exit_code == 2
+    assert "NAME 'json' is taken: Python finds another module json; choose another" in taken.stderr
+    there = CliRunner().invoke(main, ["driver", "new", "growd-x"])
+    assert (there.exit_code, there.stderr) == (1, "growd: growd-x exists already; choose another name\n")
+    missing = CliRunner().invoke(main, ["driver", "test", "growd-missing"])
+    assert (missing.exit_code, "growd-missing is not installed" in missing.stderr) == (1, True)
+    assert [file.name for file in tmp_path.iterdir()] == ["growd-x"]

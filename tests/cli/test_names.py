@@ -20,7 +20,7 @@ async def at(daemon, *arguments):
     return await typed(*arguments, "--url", daemon.origin)
 
 
-async def test_parameters_are_listed_and_printed(daemon):
+async def test_parameters_are_listed_and_printed(daemon, said):
     await daemon.bus.parameters.set("mine/list", [1, {"a": "b"}])
     await daemon.bus.parameters.set("mine/sub/word", "two words")
     names = ["environment_1/current_recipe", "mine/list", "mine/sub/word", INTERVAL]
@@ -28,40 +28,28 @@ async def test_parameters_are_listed_and_printed(daemon):
     assert (await at(daemon, "param", "list", "mine", "--json")).json == names[1:3]
     assert (await at(daemon, "param", "get", "/mine/sub/word")).out == "two words\n"
     assert (await at(daemon, "param", "get", INTERVAL)).out == "5.0\n"
-    assert (await at(daemon, "param", "get", "mine")).out.splitlines() == [
-        "list:",
-        "  - 1",
-        "  - a: b",
-        "sub:",
-        "  word: two words",
-    ]
-    assert (await at(daemon, "param", "get", "mine", "--json")).json == {
-        "list": [1, {"a": "b"}],
-        "sub": {"word": "two words"},
-    }
+    said((await at(daemon, "param", "get", "mine")).out.splitlines())
+    values = {"list": [1, {"a": "b"}], "sub": {"word": "two words"}}
+    assert (await at(daemon, "param", "get", "mine", "--json")).json == values
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("e/desired/co2", ["e/desired/air_carbon_dioxide"]),
-        ("e/desired/pH", ["e/desired/water_potential_hydrogen"]),
-        ("ec", ["e/desired/water_electrical_conductivity"]),
-        ("desired/lux", ["e/desired/light_illuminance"]),
-        ("e/desired/temperature", ["e/desired/air_temperature"]),
-        ("humidity", ["e/desired/air_humidity"]),
-    ],
-)
-def test_short_names_of_variables(name, meant):
-    assert similar(name, [f"e/desired/{variable}" for variable in VARIABLES]) == meant
+def test_short_names_of_variables():
+    names = [f"e/desired/{variable}" for variable in VARIABLES]
+    for name, meant in (
+        ("e/desired/co2", "air_carbon_dioxide"),
+        ("e/desired/pH", "water_potential_hydrogen"),
+        ("ec", "water_electrical_conductivity"),
+        ("desired/lux", "light_illuminance"),
+        ("e/desired/temperature", "air_temperature"),
+        ("humidity", "air_humidity"),
+    ):
+        assert similar(name, names) == [f"e/desired/{meant}"]
 
 
 @pytest.mark.parametrize(
     ("words", "value"),
     [
-        (["21"], 21),
         (["-21.5"], -21.5),
-        (["true"], True),
         (["null"], None),
         (["two words"], "two words"),
         (['"21"'], "21"),
@@ -78,120 +66,78 @@ async def test_a_parameter_is_set_to_json_or_to_text(daemon, words, value):
     assert printed.json == value
 
 
-async def test_a_refused_parameter_has_the_message_of_the_daemon(daemon):
-    printed = await at(daemon, "param", "set", INTERVAL, "1")
-    assert (printed.status, printed.out) == (1, "")
-    assert printed.err == f"growd: {INTERVAL} must be a number from 2 to 1800 s, not 1\n"
-    printed = await at(daemon, "param", "set", "environment_1/current_recipe", "mine")
-    assert printed.status == 1
-    assert "is read-only: the node scd30 sets it" in printed.err
+async def test_a_refused_parameter_has_the_message_of_the_daemon(daemon, said):
+    for name, value in ((INTERVAL, "1"), ("environment_1/current_recipe", "mine")):
+        printed = await at(daemon, "param", "set", name, value)
+        assert (printed.status, printed.out) == (1, "")
+        said(printed.err)
 
 
-@pytest.mark.parametrize(
-    ("command", "name", "meant"),
-    [
-        (["param", "get"], "sensors/scd30/intervall", INTERVAL),
-        (["param", "get"], "interval", INTERVAL),
-        (["param", "get"], "sensor/scd", INTERVAL.rpartition("/")[0]),
-        (["service", "info"], "environment_1/start_recip", f"{START} or {STOP}"),
-        (["service", "call"], "start_recipe", f"{START}, {STOP} or recipe_runner"),
-        (["node", "info"], "recipe_runer", "recipe_runner"),
-    ],
-)
-async def test_an_unknown_name_is_refused_with_a_suggestion(daemon, command, name, meant):
-    printed = await at(daemon, *command, name)
-    assert (printed.status, printed.out) == (1, "")
-    assert printed.err.startswith("growd: there is no ")
-    first = meant.partition(",")[0].partition(" or ")[0]
-    assert f"; did you mean {first}" in printed.err
+async def test_an_unknown_name_is_refused_with_a_suggestion(daemon, said):
+    for *command, name in (
+        ("param", "get", "sensors/scd30/intervall"),
+        ("param", "get", "interval"),
+        ("param", "get", "sensor/scd"),
+        ("service", "info", "environment_1/start_recip"),
+        ("service", "call", "start_recipe"),
+        ("node", "info", "recipe_runer"),
+        ("topic", "info", "measured/air_carbon_dioxide"),
+        ("topic", "echo", "measured/air_carbon_dioxide"),
+        ("topic", "pub", "zzz"),
+    ):
+        values = ("1",) if command[-1] == "pub" else ()
+        printed = await at(daemon, *command, name, *values)
+        assert (printed.status, printed.out) == (1, "")
+        said(printed.err)
 
 
-async def test_services_are_listed_with_their_arguments(daemon):
+async def test_services_are_listed_with_their_arguments(daemon, said):
     assert (await at(daemon, "service", "list")).out.splitlines() == [START, STOP, CALIBRATE]
     assert (await at(daemon, "service", "list", "sensors")).out == f"{CALIBRATE}\n"
-    assert (await at(daemon, "service", "info", CALIBRATE)).out.splitlines()[-5:] == [
-        "name       type     range            default  about",
-        "reference  float64  400 to 2000 ppm",
-        "rounds     int64    1 to 10          3",
-        "force      bool                      false",
-        "notes      json                      null",
-    ]
+    said((await at(daemon, "service", "info", CALIBRATE)).out.splitlines())
+    said((await at(daemon, "service", "info", STOP)).out.splitlines())
     reported = (await at(daemon, "service", "info", CALIBRATE, "--json")).json
     assert (reported["node"], reported["request_type"]) == ("recipe_runner", "growd/Calibrate")
-    assert reported["fields"][1] | {"doc": ""} == {
-        "name": "rounds",
-        "kind": "int64",
-        "unit": "",
-        "minimum": 1,
-        "maximum": 10,
-        "required": False,
-        "default": 3,
-        "doc": "",
-    }
-    assert "args: []" in (await at(daemon, "service", "info", STOP)).out.splitlines()
+    rounds = reported["fields"][1]
+    assert (rounds["name"], rounds["kind"], rounds["required"]) == ("rounds", "int64", False)
+    assert (rounds["unit"], rounds["minimum"], rounds["maximum"], rounds["default"]) == ("", 1, 10, 3)
 
 
 @pytest.mark.parametrize(
     ("name", "words", "arguments"),
     [
         (STOP, [], {}),
-        (START, ["lettuce"], {"recipe_id": "lettuce"}),
         (START, ["7"], {"recipe_id": "7"}),
         (START, ["recipe_id=a=b"], {"recipe_id": "a=b"}),
         (START, ["id=7"], {"recipe_id": "id=7"}),
-        (CALIBRATE, ["450"], {"reference": 450.0, "rounds": 3, "force": False, "notes": None}),
-        (
-            CALIBRATE,
-            ["force=true", "reference=500", "notes=by hand"],
-            {"reference": 500.0, "rounds": 3, "force": True, "notes": "by hand"},
-        ),
-        (
-            CALIBRATE,
-            ["500", "2", "false", '{"who": "me"}'],
-            {"reference": 500.0, "rounds": 2, "force": False, "notes": {"who": "me"}},
-        ),
+        (CALIBRATE, ["force=true", "reference=500", "notes=by hand"], {"force": True, "notes": "by hand"}),
+        (CALIBRATE, ["500", "2", "false", '{"who": "me"}'], {"rounds": 2, "notes": {"who": "me"}}),
     ],
 )
 async def test_a_service_is_called_with_arguments_in_order_or_by_name(daemon, name, words, arguments):
     printed = await at(daemon, "service", "call", name, *words)
     assert (printed.status, printed.err) == (0, "")
     assert printed.out.startswith("success: true\nmessage: ")
-    assert daemon.runner.calls == [(name, arguments)]
+    usual = {"reference": 500.0, "rounds": 3, "force": False, "notes": None} if name == CALIBRATE else {}
+    assert daemon.runner.calls == [(name, usual | arguments)]
 
 
-async def test_a_refusing_service_is_a_failure(daemon):
-    printed = await at(daemon, "service", "call", START, "unknown")
-    assert (printed.status, printed.out) == (1, "")
-    assert printed.err == "growd: there is no recipe named unknown\n"
+async def test_a_refusing_service_is_a_failure(daemon, said):
+    for words in ((START, "unknown"), (CALIBRATE, "2")):
+        printed = await at(daemon, "service", "call", *words)
+        assert (printed.status, printed.out) == (1, "")
+        said(printed.err)
     printed = await at(daemon, "service", "call", START, "unknown", "--json")
     assert (printed.status, printed.json["success"]) == (1, False)
-    printed = await at(daemon, "service", "call", CALIBRATE, "2")
-    assert printed.status == 1
-    assert printed.err == "growd: reference must be a number from 400 to 2000 ppm, not 2\n"
-    assert len(daemon.runner.calls) == 2
+    assert daemon.runner.calls == [(START, {"recipe_id": "unknown"})] * 2
 
 
-async def test_nodes_are_listed_and_described(daemon):
+async def test_nodes_are_listed_and_described(daemon, said):
     node = daemon.bus.node("store")
     node.describe("store", lambda: {"waiting": 3, "notices": ["full", "late"], "since": None})
     node.describe("replications", lambda: [{"name": "a", "lag": 1}, {"name": "b", "lag": None}])
     assert (await at(daemon, "node", "list")).out.split() == ["http", "recipe_runner", "scd30", "store"]
-    assert (await at(daemon, "node", "info", "store")).out.splitlines() == [
-        "node_name: store",
-        "pubs: []",
-        "subs: []",
-        "srvs: []",
-        "params: []",
-        "store:",
-        "  waiting: 3",
-        '  notices: ["full", "late"]',
-        "  since: null",
-        "replications:",
-        "  - name: a",
-        "    lag: 1",
-        "  - name: b",
-        "    lag: null",
-    ]
+    said((await at(daemon, "node", "info", "store")).out.splitlines())
     reported = (await at(daemon, "node", "info", "scd30", "--json")).json
     assert reported["node_name"] == "scd30"
     assert CO2 in reported["pubs"]
@@ -232,11 +178,10 @@ def test_a_table_is_aligned_and_complete(rows):
 @pytest.mark.parametrize(
     "command", [["topic", "echo"], ["param", "get"], ["service", "call"], ["node", "info"]]
 )
-@pytest.mark.parametrize("name", ["", "/"])
-async def test_an_empty_name_is_a_usage_error(daemon, command, name):
-    printed = await at(daemon, *command, name)
-    assert printed.status == 2
-    assert "the name is empty" in printed.err
+async def test_an_empty_name_is_a_usage_error(daemon, command):
+    for name in ("", "/"):
+        printed = await at(daemon, *command, name)
+        assert (printed.status, "the name is empty" in printed.err) == (2, True)
 
 
 async def test_a_parameter_is_deleted_and_a_new_name_needs_new(daemon):
@@ -254,10 +199,9 @@ async def test_a_parameter_is_deleted_and_a_new_name_needs_new(daemon):
     assert daemon.bus.parameters.get("lamp") == {"gain": 1.0}
 
 
-@pytest.mark.parametrize("odd", ["3", "target=3"])
-async def test_arguments_are_all_by_known_names_or_in_order(daemon, odd):
-    refused = await at(daemon, "service", "call", START, "recipe_id=demo_day", odd)
-    assert refused.status == 2
-    assert f"{odd.partition('=')[0]} is no argument by name" in refused.err
-    assert "recipe_id" in refused.err
+async def test_arguments_are_all_by_known_names_or_in_order(daemon, said):
+    for odd in ("3", "target=3"):
+        refused = await at(daemon, "service", "call", START, "recipe_id=demo_day", odd)
+        assert refused.status == 2
+        said(refused.err.splitlines()[-1])
     assert daemon.runner.calls == []

@@ -52,33 +52,22 @@ async def test_a_correction_shows_both_texts(daemon):
     assert "tray 1" in lines[2]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "words"),
-    [
+async def test_refusals_name_the_cause(daemon, tmp_path):
+    (tmp_path / "page.jpg").write_bytes(b"<html>")
+    (tmp_path / "large.jpg").write_bytes(jpeg(body=17 * 1024 * 1024))
+    for arguments, status, words in (
         ((), 1, "the entry is empty: give a text, a measurement or a photo"),
         (("x", "--measure", "height=3"), 1, 'such as plant_height, not "height"'),
         (("x", "--measure", "plant_height=-3"), 1, "plant_height must be a number from 0 to 1000 cm, not -3"),
         (("x", "--measure", "plant_height"), 2, "use VARIABLE=VALUE with a number"),
         (("x", "--measure", "plant_height=high"), 2, "use VARIABLE=VALUE with a number"),
         (("x", "--photo", "missing.jpg"), 2, "'missing.jpg' does not exist"),
+        (("x", "--photo", str(tmp_path / "page.jpg")), 1, "can't be taken: it is not a JPEG, PNG or WebP"),
+        (("x", "--photo", str(tmp_path / "large.jpg")), 1, "photo 1 is larger than 16777216 bytes"),
         (("x", "--at", "soon"), 2, "soon is not a time"),
         (("x", "--at", "2100-01-01"), 1, "time must be 0 or UNIX seconds from the year 2000 until now"),
         (("x", "--environment", "kitchen"), 1, 'there is no environment named "kitchen"'),
-    ],
-)
-async def test_refusals_name_the_cause(daemon, arguments, status, words):
-    printed = await note(daemon, "add", *arguments)
-    assert (printed.status, words in printed.err) == (status, True), printed.err
+    ):
+        printed = await note(daemon, "add", *arguments)
+        assert (printed.status, words in printed.err) == (status, True), printed.err
     assert (await note(daemon, "list")).out == "no entries\n"
-
-
-async def test_files_that_are_no_photos_or_too_large_are_refused(daemon, tmp_path):
-    (tmp_path / "page.jpg").write_bytes(b"<html>")
-    (tmp_path / "large.jpg").write_bytes(jpeg(body=17 * 1024 * 1024))
-    printed = await note(daemon, "add", "--photo", str(tmp_path / "page.jpg"))
-    assert (printed.status, printed.err) == (
-        1,
-        "growd: photo 1 can't be taken: it is not a JPEG, PNG or WebP\n",
-    )
-    printed = await note(daemon, "add", "--photo", str(tmp_path / "large.jpg"))
-    assert (printed.status, printed.err) == (1, "growd: photo 1 is larger than 16777216 bytes\n")

@@ -44,21 +44,11 @@ async def posted(program, service, **given):
         return answer.status, (await answer.json()).get("message", "")
 
 
-@pytest.fixture
-async def growd(tmp_path):
-    async with started(tmp_path / "data", *arguments(tmp_path)) as program:
-        yield program
-
-
-async def weaken(program):
-    fault = {"kind": "weak", "device": "ph_down", "amount": 0.8}
-    assert (await posted(program, "simulator/inject_fault", **fault))[0] == 200
-
-
 async def test_a_person_is_guided_through_a_calibration_which_outlasts_a_kill(tmp_path):
     given = arguments(tmp_path)
     async with started(tmp_path / "data", *given) as program:
-        await weaken(program)
+        fault = {"kind": "weak", "device": "ph_down", "amount": 0.8}
+        assert (await posted(program, "simulator/inject_fault", **fault))[0] == 200
         before = await listed(program)
         assert (before["ml_min"], before["dead_s"], before["last"]) == (30, 0, None)
         printed = await pump(program, "calibrate", "acid", answers=f"y\nn\n{STEPS}y\n")
@@ -76,7 +66,8 @@ async def test_a_person_is_guided_through_a_calibration_which_outlasts_a_kill(tm
         assert float(lines[1].split()[2]) == pytest.approx(after["ml_min"], rel=1e-4)
 
 
-async def test_a_person_who_ends_it_changes_nothing(tmp_path):
+async def test_who_ends_it_changes_nothing_and_refusals_name_what_is_wrong(tmp_path):
+    base = "environment_1/pump_calibration"
     async with started(tmp_path / "data", *arguments(tmp_path)) as program:
         for answers in ("n\n\nq\n", "n\n\n", f"n\n{STEPS}n\n"):
             printed = await pump(program, "calibrate", "acid", answers=answers)
@@ -90,10 +81,6 @@ async def test_a_person_who_ends_it_changes_nothing(tmp_path):
         assert "dose 1: 1.75 ml" in printed.out
         assert printed.out.count("acid gives a dose") == 3
 
-
-async def test_refusals_name_what_is_wrong(tmp_path):
-    base = "environment_1/pump_calibration"
-    async with started(tmp_path / "data", *arguments(tmp_path)) as program:
         printed = await pump(program, "calibrate", "base")
         assert (printed.status, printed.out) == (1, "")
         assert printed.err == "growd: pump: there is no dosing pump base; there is acid\n"

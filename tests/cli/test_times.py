@@ -12,7 +12,7 @@ from growd_cli.times import span_in, unix_time_in, zone_of
 from growd_client.address import address_from
 from growd_client.connection import DaemonClient
 from growd_client.errors import UsageError
-from support.daemon import describe_zone, serving_in_a_thread
+from support.daemon import serving_in_a_thread
 from support.program import started
 from support.terminal import typed
 
@@ -28,36 +28,28 @@ def at(text, zone=BERLIN):
     return datetime.fromisoformat(text).replace(tzinfo=zone).timestamp()
 
 
-@pytest.mark.parametrize(
-    ("text", "time"),
-    [
-        ("1795500000", 1_795_500_000),
-        ("2026-11-24 06:00", 1_795_496_400),
-        ("2026-11-24T06:00Z", 1_795_500_000),
-        ("2026-11-24", 1_795_474_800),
-    ],
-)
-def test_a_time_is_in_the_zone_of_the_chamber_unless_it_names_its_own(text, time):
-    assert in_berlin(text) == time
+def test_a_time_is_in_the_zone_of_the_chamber_unless_it_names_its_own():
+    assert in_berlin("1795500000") == in_berlin("2026-11-24T06:00Z") == 1_795_500_000
+    assert in_berlin("2026-11-24 06:00") == 1_795_496_400
+    assert in_berlin("2026-11-24") == 1_795_474_800
 
 
-@pytest.mark.parametrize(
-    ("now", "following", "last"), [("05:59", 24, 23), ("06:00", 25, 24), ("23:00", 25, 24)]
-)
-def test_a_time_of_day_is_the_next_or_the_last_one(now, following, last):
-    present = at(f"2026-11-24T{now}")
-    assert in_berlin("06:00", present, is_next=True) == at(f"2026-11-{following}T06:00")
-    assert in_berlin("06:00", present) == at(f"2026-11-{last}T06:00")
+def test_a_time_of_day_is_the_next_or_the_last_one():
+    for now, following, last in (("05:59", 24, 23), ("06:00", 25, 24), ("23:00", 25, 24)):
+        present = at(f"2026-11-24T{now}")
+        assert in_berlin("06:00", present, is_next=True) == at(f"2026-11-{following}T06:00")
+        assert in_berlin("06:00", present) == at(f"2026-11-{last}T06:00")
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "later_s"),
-    [("18:00", "20:00", 7_200), ("18:00", "18:30", 1_800), ("22:00", "06:00", 28_800)],
-)
-def test_an_end_without_a_date_follows_its_start(start, end, later_s):
-    begin, until = span_in(lambda: BERLIN, start, end, lambda: at("2031-11-23T19:00"))
-    assert until - begin == later_s
-    assert at("2031-11-22T19:00") < begin <= at("2031-11-23T19:00")  # by the clock of growd
+def test_an_end_without_a_date_follows_its_start():
+    for start, end, later_s in (
+        ("18:00", "20:00", 7_200),
+        ("18:00", "18:30", 1_800),
+        ("22:00", "06:00", 28_800),
+    ):
+        begin, until = span_in(lambda: BERLIN, start, end, lambda: at("2031-11-23T19:00"))
+        assert until - begin == later_s
+        assert at("2031-11-22T19:00") < begin <= at("2031-11-23T19:00")  # by the clock of growd
 
 
 @pytest.mark.parametrize("text", ["soon", "25:00", "nan", "inf", "-1", "2026-13-01", "0001-01-01", ""])
@@ -66,20 +58,15 @@ def test_other_words_are_not_a_time(text):
         unix_time_in(lambda: None, text, 0.0, option="--at")
 
 
-@pytest.mark.parametrize(("name", "hours"), [("+05:30", 5.5), ("-03:00", -3), (AHEAD, 14)])
-def test_the_zone_is_that_of_the_daemon(name, hours):
-    with serving_in_a_thread() as daemon:
-        describe_zone(daemon.bus, name)
-        with DaemonClient(address_from(daemon.origin)) as client:
+def test_the_zone_is_that_of_the_daemon():
+    zone = ""
+    with serving_in_a_thread() as daemon, closing(DaemonClient(address_from(daemon.origin))) as client:
+        daemon.bus.node("chambers").describe("environments", lambda: [{"time_zone": zone}])
+        for zone, hours in (("+05:30", 5.5), ("-03:00", -3), (AHEAD, 14)):  # noqa: B007  the node tells it
             found = unix_time_in(partial(zone_of, client), "2026-11-24 06:00", 0.0, option="--at")
-    assert found == at("2026-11-24T06:00", UTC) - hours * 3_600
-
-
-def test_a_zone_that_this_machine_does_not_know_is_named():
-    with serving_in_a_thread() as daemon:
-        describe_zone(daemon.bus, "Mars/Olympus")
-        client = DaemonClient(address_from(daemon.origin))
-        with closing(client), pytest.raises(UsageError, match="Mars/Olympus"):
+            assert found == at("2026-11-24T06:00", UTC) - hours * 3_600
+        zone = "Mars/Olympus"  # which this machine does not know
+        with pytest.raises(UsageError, match="Mars/Olympus"):
             zone_of(client)
 
 

@@ -26,30 +26,14 @@ async def test_topics_are_listed(daemon):
     assert (await topic(daemon, "list", "environment")).out == ""
 
 
-async def test_topic_info_has_the_unit(daemon):
-    printed = await topic(daemon, "info", f"/{LIGHT}")
-    assert printed.out.splitlines() == [
-        "type: std_msgs/Float64",
-        "subs: []",
-        'pubs: ["scd30"]',
-        "",
-        "name  type     range            default  about",
-        "data  float64  0 to 200000 lux",
-    ]
+async def test_topic_info_has_the_unit(daemon, said):
+    said((await topic(daemon, "info", f"/{LIGHT}")).out.splitlines())
     reported = (await topic(daemon, "info", LIGHT, "--json")).json
     assert (reported["type"], reported["fields"][0]["unit"]) == ("std_msgs/Float64", "lux")
-
-
-@pytest.mark.parametrize("command", [["info"], ["echo"], ["pub", "1"]])
-async def test_an_unknown_topic_is_refused_with_a_suggestion(daemon, command):
-    verb, *values = command
-    printed = await topic(daemon, verb, "measured/air_carbon_dioxide", *values)
-    assert (printed.status, printed.out) == (1, "")
-    assert printed.err == (
-        f'growd: there is no topic named "measured/air_carbon_dioxide"; did you mean {CO2}?\n'
-    )
-    printed = await topic(daemon, verb, "zzz", *values)
-    assert printed.err == 'growd: there is no topic named "zzz"\n'
+    assert "\x1b[" not in (await topic(daemon, "info", CO2)).out
+    coloured = await topic(daemon, "info", CO2, "--color", "always", NO_COLOR="1")
+    assert "\x1b[36mtype\x1b[0m" in coloured.out
+    assert "\x1b[" not in (await topic(daemon, "info", CO2, "--color", "never")).out
 
 
 async def test_messages_are_printed_like_rostopic_with_unit_and_quality(daemon):
@@ -135,13 +119,10 @@ async def test_echo_reconnects_after_a_restart(own_port):
 @pytest.mark.parametrize(
     ("name", "values", "value"),
     [
-        (LIGHT, ["8000"], 8000.0),
         (LIGHT, ["8e3"], 8000.0),
-        ("chamber/pressure", ["-5"], -5.0),
         ("chamber/pressure", ["-1.5e-3"], -0.0015),
         ("chamber/starts", ["3.0"], 3),
         ("chamber/door_open", ["true"], True),
-        ("environment_1/desired/recipe_start", ["1"], "1"),
         ("environment_1/desired/recipe_start", ["true"], "true"),
         ("environment_1/desired/recipe_start", ["two words"], "two words"),
         ("environment_1/desired/recipe_start", ['"quoted"'], "quoted"),
@@ -157,39 +138,25 @@ async def test_arguments_become_values_of_the_topic(daemon, name, values, value)
     assert (last.value, type(last.value)) == (value, type(value))
 
 
-@pytest.mark.parametrize(
-    ("name", "values", "words"),
-    [
-        (LIGHT, ["bright"], 'data must be a number from 0 to 200000 lux, not "bright"'),
-        (LIGHT, ["NaN"], 'data must be a number from 0 to 200000 lux, not "NaN"'),
-        (LIGHT, ["-5"], "not -5"),
-        (POSITION, ["1", "2"], "geometry_msgs/Vector3 takes 3 arguments"),
-        ("chamber/door_open", ["1"], "data must be true or false, not 1"),
-        (CO2, ["400"], "belongs to the node"),
-    ],
-)
-async def test_a_refused_message_has_the_message_of_the_daemon(daemon, name, values, words):
-    printed = await topic(daemon, "pub", name, *values)
-    assert (printed.status, printed.out) == (1, "")
-    assert words in printed.err
-    assert daemon.bus.topics.get(name).last is None
+async def test_a_refused_message_has_the_message_of_the_daemon(daemon, said):
+    for name, *values in (
+        (LIGHT, "bright"),
+        (LIGHT, "-5"),
+        (POSITION, "1", "2"),
+        ("chamber/door_open", "1"),
+        (CO2, "400"),
+    ):
+        printed = await topic(daemon, "pub", name, *values)
+        assert (printed.status, printed.out) == (1, "")
+        said(printed.err)
+        assert daemon.bus.topics.get(name).last is None
 
 
-async def test_colours_on_terminals_and_on_request(daemon):
-    assert "\x1b[" not in (await topic(daemon, "info", CO2)).out
-    coloured = await topic(daemon, "info", CO2, "--color", "always", NO_COLOR="1")
-    assert "\x1b[36mtype\x1b[0m" in coloured.out
-    assert "\x1b[" not in (await topic(daemon, "info", CO2, "--color", "never")).out
-
-
-async def test_a_message_without_effect_gets_a_hint(daemon):
+async def test_a_message_without_effect_gets_a_hint_and_a_measurement_is_not_released(daemon, said):
     daemon.bus.topics.declare("e/desired/x", FLOAT64, is_open=True, note="nothing in e controls x")
     printed = await topic(daemon, "pub", "e/desired/x", "1")
     assert (printed.status, printed.out, printed.err) == (0, "", "growd: nothing in e controls x\n")
     assert daemon.bus.topics.get("e/desired/x").count == 1
-
-
-async def test_a_measurement_is_not_released(daemon):
     refused = await topic(daemon, "release", "environment_1/measured/air_temperature")
     assert refused.status == 2
-    assert "a measurement can't be released; set points and commands can" in refused.err
+    said(refused.err.splitlines()[-1])

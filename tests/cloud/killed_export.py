@@ -1,7 +1,8 @@
 """Exports again and again, killed before each change of the disk; for test_cloud_export_kills.
 
-Arguments: a folder, the address of the database, user, password, prefix. The n-th export writes into the
-folder named n, and is killed before its n-th change. Prints how many were killed, when one ends by itself.
+Arguments: a folder, the address of the database, user, password, prefix, a step. For n of 1, 1 + step and so
+on, an export writes into the folder named n, and is killed before its n-th change, until one ends by itself;
+its n is printed.
 """
 
 import asyncio
@@ -49,9 +50,9 @@ def die_before(change, folder):
 
 
 def main():
-    folder, url, user, password, prefix = sys.argv[1:]
+    folder, url, user, password, prefix, every = sys.argv[1:]
     export_files.MERGED_AT_ONCE = 2
-    for change in count(1):
+    for change in count(1, int(every)):
         process = os.fork()
         if not process:
             pa.set_cpu_count(1)
@@ -61,7 +62,7 @@ def main():
             os._exit(0)
         status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
         if status != -signal.SIGKILL:
-            sys.stdout.write(str(change - 1))
+            sys.stdout.write(str(change))
             sys.exit(status)
 
 

@@ -83,13 +83,17 @@ async def test_deleted_documents_designs_and_documents_of_others_are_no_points(t
 
 
 async def test_the_next_run_adds_what_is_new(tmp_path, cloud):
+    """Also of a point that is in two databases, and without the state of the folder."""
     stored = points(5, NOVEMBER)
-    await cloud.store(stored)
+    for database in ("points_2026_11", "points_other", "environmental_data_point"):
+        await cloud.store(stored, database=database)
     assert (await cloud.export(tmp_path / "out")).rows == {"points": 15}
     assert (await cloud.export(tmp_path / "out")).rows == {"points": 0}
     late = [*points(3, NOVEMBER + 1), *points(1, OCTOBER)]
     await cloud.store(late)
     assert (await cloud.export(tmp_path / "out")).rows == {"points": 12}
+    (tmp_path / "out" / "_growd" / "state.sqlite3").unlink()
+    assert (await cloud.export(tmp_path / "out")).rows == {"points": 0}
     assert ids_of(tmp_path / "out") == once([*stored, *late])
 
 
@@ -105,14 +109,6 @@ async def test_changes_that_are_repeated_are_written_once(tmp_path, cloud):
     )
     assert (await cloud.export(tmp_path / "out", most_rows=4)).rows == {"points": 15}
     assert ids_of(tmp_path / "out") == once([*stored, *late])
-
-
-async def test_a_point_in_two_databases_is_written_once(tmp_path, cloud):
-    stored = points(3, NOVEMBER)
-    for database in ("points_2026_11", "points_other", "environmental_data_point"):
-        await cloud.store(stored, database=database)
-    assert (await cloud.export(tmp_path / "out")).rows == {"points": 9}
-    assert ids_of(tmp_path / "out") == once(stored)
 
 
 async def test_a_database_is_read_in_the_order_of_its_ids_at_first(tmp_path, cloud):
@@ -328,28 +324,17 @@ class _SmallAnswers(_OfThreeCopies):
         return (await self._cloud.ask("GET", path, since=since, limit=limit, **query)).json
 
 
-def test_only_one_export_writes_into_a_folder(tmp_path, said):
+def test_only_one_export_writes_into_a_folder_without_other_files(tmp_path, said):
     first = ExportState(tmp_path / "out")
     with said.raises(ExportFolderError):
         ExportState(tmp_path / "out")
     first.close()
     ExportState(tmp_path / "out").close()
-
-
-def test_a_folder_with_other_files_is_refused(tmp_path, said):
-    (tmp_path / "thesis.txt").touch()
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "thesis.txt").touch()
     with said.raises(ExportFolderError):
-        ExportState(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-
-
-async def test_files_without_their_state_are_not_written_a_second_time(tmp_path, cloud):
-    stored = points(1, NOVEMBER)
-    await cloud.store(stored)
-    await cloud.export(tmp_path / "out")
-    (tmp_path / "out" / "_growd" / "state.sqlite3").unlink()
-    assert (await cloud.export(tmp_path / "out")).rows == {"points": 0}
-    assert ids_of(tmp_path / "out") == once(stored)
+        ExportState(tmp_path / "texts")
+    assert [path.name for path in (tmp_path / "texts").iterdir()] == ["thesis.txt"]
 
 
 async def test_a_damaged_file_is_named_and_a_missing_one_is_made_again(tmp_path, cloud):

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from growd.store.points import PointMaker
 from growd_cloud.months import Month
 
@@ -39,52 +37,40 @@ async def stored(cloud):
     return await cloud.stored(database) if database in await cloud.databases() else []
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "multipart/related; boundary=AAA; boundary=BBB",
-        'multipart/related; boundary="AAA"; xboundary=BBB',
-        'multipart/related; boundary=AAA; x="boundary=BBB"',
-        "multipart/related; boundary=BBB; boundary=AAA",
-    ],
-)
-async def test_a_second_boundary_hides_no_document(cloud, kind):
+async def test_a_second_boundary_hides_no_document(cloud):
     login = device, _ = await cloud.device()
-    good = event(device)
-    evil = {"_id": good["_id"], "_rev": "7-" + "f" * 32, "evil": True}
-    body = multipart(good, boundary="BBB") + b"\r\n" + multipart(evil)
-    await put(cloud, login, good["_id"], kind, body)
-    assert [each for each in await stored(cloud) if each.get("evil")] == []
+    for parameters in (
+        "boundary=AAA; boundary=BBB",
+        'boundary="AAA"; xboundary=BBB',
+        'boundary=AAA; x="boundary=BBB"',
+        "boundary=BBB; boundary=AAA",
+    ):
+        good = event(device)
+        evil = {"_id": good["_id"], "_rev": "7-" + "f" * 32, "evil": True}
+        body = multipart(good, boundary="BBB") + b"\r\n" + multipart(evil)
+        await put(cloud, login, good["_id"], f"multipart/related; {parameters}", body)
+        assert [each for each in await stored(cloud) if each.get("evil")] == [], parameters
 
 
-async def test_a_photo_is_stored_as_it_came(cloud):
+async def test_photos_are_stored_as_they_came_and_must_be_those_that_the_document_names(cloud):
+    """The device learns what is wrong; it does not read that the database is away."""
     login = device, _ = await cloud.device()
+    for attachments, *parts in (
+        (photo(len(PNG) + 1), PNG),
+        (photo(len(PNG) - 1), PNG),
+        (photo(),),
+        (photo(), PNG, PNG),
+        (photo(length="1"), PNG),
+        (photo(encoding="gzip"), PNG),
+        (None,),
+    ):
+        wrong = event(device, _attachments=attachments)
+        kind, body = "multipart/related; boundary=AAA", multipart(wrong, *parts)
+        answer = await put(cloud, login, wrong["_id"], kind, body)
+        assert answer.status in {400, 403}, (attachments, answer.body)
+        assert await stored(cloud) == []
     good = event(device, _attachments=photo())
     answer = await put(cloud, login, good["_id"], 'multipart/related; boundary="AAA"', multipart(good, PNG))
     assert answer.status == 201, answer.body
     (found,) = await stored(cloud)
     assert (found["_rev"], found["_attachments"]["photo-1.png"]["length"]) == (FIRST, len(PNG))
-
-
-@pytest.mark.parametrize(
-    ("attachments", "parts"),
-    [
-        (photo(len(PNG) + 1), [PNG]),
-        (photo(len(PNG) - 1), [PNG]),
-        (photo(), []),
-        (photo(), [PNG, PNG]),
-        (photo(length="1"), [PNG]),
-        (photo(encoding="gzip"), [PNG]),
-        (None, []),
-    ],
-    ids=["shorter", "longer", "missing", "further", "text", "encoded", "null"],
-)
-async def test_photos_must_be_those_that_the_document_names(cloud, attachments, parts):
-    """The device learns what is wrong; it does not read that the database is away."""
-    login = device, _ = await cloud.device()
-    wrong = event(device, _attachments=attachments)
-    answer = await put(
-        cloud, login, wrong["_id"], "multipart/related; boundary=AAA", multipart(wrong, *parts)
-    )
-    assert answer.status in {400, 403}, answer.body
-    assert await stored(cloud) == []

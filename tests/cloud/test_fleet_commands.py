@@ -171,6 +171,14 @@ async def test_a_device_without_reports_for_15_minutes_is_silent_and_states_can_
 
 async def test_a_code_is_for_one_device_unless_it_says_more(fleet):
     first, second, third = fleet.device(), fleet.device(), fleet.device()
+    code, database = await fleet.code(), fleet.cloud.names.devices
+    (invitation,) = await fleet.cloud.stored(database)
+    assert "the code is unknown" in (await fleet.enroll(first, "AAAAA-BBBBB-CCCCC-DDDDD")).stderr
+    await fleet.cloud.couch.put(database, invitation | {"expires": 1.0})
+    refused = await fleet.enroll(first, code)
+    assert (refused.exit_code, "the code has expired" in refused.stderr) == (1, True)
+    assert first.config.read_text() == OWN
+    assert [path.name for path in first.place.iterdir() if "cloud" in path.name] == []
     code = await fleet.code()
     assert (await fleet.enroll(first, code)).exit_code == 0
     refused = await fleet.enroll(second, code)
@@ -179,19 +187,6 @@ async def test_a_code_is_for_one_device_unless_it_says_more(fleet):
     assert "replication" not in second.config.read_text()
     code = await fleet.code("--uses", "2")
     assert [(await fleet.enroll(each, code)).exit_code for each in (second, third)] == [0, 0]
-
-
-async def test_an_unknown_and_an_expired_code_change_nothing_on_the_device(fleet):
-    device = fleet.device()
-    refused = await fleet.enroll(device, "AAAAA-BBBBB-CCCCC-DDDDD")
-    assert refused.exit_code == 1
-    assert "the code is unknown" in refused.stderr
-    code = await fleet.code()
-    (invitation,) = await fleet.cloud.stored(fleet.cloud.names.devices)
-    await fleet.cloud.couch.put(fleet.cloud.names.devices, invitation | {"expires": 1.0})
-    assert "the code has expired" in (await fleet.enroll(device, code)).stderr
-    assert device.config.read_text() == OWN
-    assert [path.name for path in device.place.iterdir() if "cloud" in path.name] == []
 
 
 async def test_a_device_that_replicates_is_enrolled_again_only_on_request(fleet):
@@ -308,15 +303,14 @@ async def test_no_account_but_that_of_a_reader_is_changed(fleet):
         assert (await couch("GET", "/_session")).json["userCtx"]["roles"] == ["device"]
     refused = await fleet.growd("reader", administrator)
     assert (refused.exit_code, "is an administrator" in refused.stderr, refused.stdout) == (1, True, "")
-
-
-async def test_a_reader_of_a_cloud_that_there_is_not_gets_no_account(fleet):
     name = f"teacher_{PointMaker.new_device()}"
     await fleet.refuses("reader", name, "--prefix", "typo_", says="`growd cloud receive` makes the databases")
     assert not await fleet.cloud.accounts.has_account(name)
+    # an account without a report can be revoked
+    assert await fleet.ok("revoke", device) == f"{device} ({device}) revoked\n"
 
 
-async def test_a_wrong_password_at_a_receiver_and_a_receiver_in_place_of_a_couchdb_are_named(fleet):
+async def test_a_wrong_password_and_addresses_of_the_other_server_are_named(fleet):
     name = f"teacher_{PointMaker.new_device()}"
     await fleet.cloud.account(name, "pass", "reader")
     login = fleet.folder / "reader"
@@ -330,17 +324,8 @@ async def test_a_wrong_password_at_a_receiver_and_a_receiver_in_place_of_a_couch
     result = await asyncio.to_thread(CliRunner().invoke, main, command)
     assert result.exit_code == 1
     assert f"{fleet.cloud.url} is the address of a receiver" in result.stderr
-
-
-async def test_a_couchdb_in_place_of_its_receiver_is_named(fleet):
-    device = fleet.device()
-    status, error = await asyncio.to_thread(refused, device, fleet.cloud.server.url)
+    status, error = await asyncio.to_thread(refused, fleet.device(), fleet.cloud.server.url)
     assert (status, "name the address of its receiver" in error) == (1, True)
-
-
-async def test_an_account_without_a_report_can_be_revoked(fleet):
-    device, _ = await fleet.cloud.device()
-    assert await fleet.ok("revoke", device) == f"{device} ({device}) revoked\n"
 
 
 async def test_a_reader_lists_the_fleet_at_a_receiver_and_changes_nothing(fleet):
@@ -449,47 +434,38 @@ def test_a_device_that_never_ran_or_has_a_section_by_hand_or_no_configuration_is
     assert (result.exit_code, "there is no configuration" in result.stderr) == (1, True)
 
 
-async def test_a_server_of_https_that_is_not_trusted_is_refused_with_the_remedy(tmp_path):
-    device = await asyncio.to_thread(Device.made, tmp_path)
-    async with serving_http(nothing, tls=server_context()) as url:
-        status, error = await asyncio.to_thread(refused, device, url)
-        assert (status, "is not trusted" in error, "--ca FILE" in error) == (3, True, True)
-        status, error = await asyncio.to_thread(refused, device, url, "--ca", CA_FILE)
-    assert (status, "is no cloud of growd: it has no /_enroll" in error) == (1, True)
-
-
-@pytest.mark.parametrize(
-    ("answer", "sentence"),
-    [
-        ({"status": 302, "headers": {"Location": "/login"}}, "it answers /_enroll with 302"),
-        ({"status": 201, "text": '{"user": "0123456789ab", "password": "secret-words"}'}, "not that of this"),
-        ({"status": 201, "text": '{"user": "DEVICE", "password": "secret\\nwords"}'}, "has no login"),
-    ],
-    ids=["redirect", "other device", "two lines"],
-)
-async def test_a_login_that_is_not_of_this_device_or_from_elsewhere_is_not_written(
-    tmp_path, answer, sentence
+async def test_a_server_that_is_not_trusted_has_no_tls_or_is_no_cloud_is_refused_with_the_remedy(
+    tmp_path, said
 ):
+    async def nothing(_):
+        return web.Response(status=404)
+
+    device = await asyncio.to_thread(Device.made, tmp_path)
+    async with serving_http(nothing, tls=server_context()) as url, serving_http(nothing) as plain:
+        for *words, status in (
+            (url, 3),
+            (url, "--ca", CA_FILE, 1),
+            (plain.replace("http:", "https:"), 3),
+        ):
+            found, error = await asyncio.to_thread(refused, device, *words)
+            assert found == status
+            said(error)
+
+
+async def test_a_login_that_is_not_of_this_device_or_from_elsewhere_is_not_written(tmp_path, said):
     device = await asyncio.to_thread(Device.made, tmp_path)
     asked = []
+    for status, headers, text in (
+        (302, {"Location": "/login"}, ""),
+        (201, None, '{"user": "0123456789ab", "password": "secret-words"}'),
+        (201, None, f'{{"user": "{device.id}", "password": "secret\\nwords"}}'),
+    ):
 
-    async def answered(request):
-        asked.append(request.path)
-        text = answer.get("text", "").replace("DEVICE", device.id)
-        return web.Response(status=answer["status"], headers=answer.get("headers"), text=text)
+        async def answered(request, status=status, headers=headers, text=text):
+            asked.append(request.path)
+            return web.Response(status=status, headers=headers, text=text)
 
-    async with serving_http(answered) as url:
-        _, error = await asyncio.to_thread(refused, device, url)
-    assert sentence in error
-    assert asked == ["/_enroll"]
-
-
-async def test_a_server_without_tls_is_named(tmp_path):
-    device = await asyncio.to_thread(Device.made, tmp_path)
-    async with serving_http(nothing) as url:
-        status, error = await asyncio.to_thread(refused, device, url.replace("http:", "https:"))
-    assert (status, f"its address is {url}" in error) == (3, True)
-
-
-async def nothing(_):
-    return web.Response(status=404)
+        async with serving_http(answered) as url:
+            _, error = await asyncio.to_thread(refused, device, url)
+        said(error.replace(device.id, "DEVICE"))
+    assert asked == ["/_enroll"] * 3

@@ -1,6 +1,7 @@
 """The receiver in front of a real CouchDB, asked as replications ask."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -47,15 +48,6 @@ async def test_documents_go_into_the_database_of_their_month(cloud):
     }
 
 
-async def test_a_stored_revision_is_not_missing(cloud):
-    device, client = await cloud.member()
-    stored, new = point(device), point(device)
-    await sent(client, stored)
-    wanted = {stored["_id"]: [FIRST], new["_id"]: [FIRST]}
-    answer = await client("POST", f"{POINTS}/_revs_diff", wanted)
-    assert answer.json == {new["_id"]: {"missing": [FIRST]}}
-
-
 async def test_wrong_documents_are_refused_and_the_others_stored(cloud):
     device, client = await cloud.member()
     wrong = [
@@ -83,11 +75,14 @@ async def test_wrong_documents_are_refused_and_the_others_stored(cloud):
     assert await cloud.stored(cloud.names.of_month("points", Month(2026, 1))) == [good]
 
 
-async def test_a_point_is_not_changed_by_another_first_revision(cloud):
+async def test_a_stored_revision_is_not_missing_and_not_changed_by_another(cloud):
     device, client = await cloud.member()
-    stored = point(device)
+    stored, new = point(device), point(device)
     await sent(client, stored)
     assert await sent(client, stored) == []
+    wanted = {stored["_id"]: [FIRST], new["_id"]: [FIRST]}
+    answer = await client("POST", f"{POINTS}/_revs_diff", wanted)
+    assert answer.json == {new["_id"]: {"missing": [FIRST]}}
     (refused,) = await sent(client, stored | {"value": 99, "_rev": OTHER_FIRST})
     assert refused["reason"] == "a point is not changed"
     assert await cloud.stored(cloud.names.of_month("points", Month(2026, 1))) == [stored]
@@ -107,9 +102,9 @@ async def test_a_member_that_is_given_twice_is_read_in_one_way(cloud):
     assert stored["_id"] == own["_id"]
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
+async def test_a_device_reads_nothing(cloud):
+    client = await cloud.client(await cloud.device())
+    for method, path, status in (
         ("GET", f"{POINTS}/_all_docs", 403),
         ("GET", f"{POINTS}/_changes", 403),
         ("POST", f"{POINTS}/_bulk_get", 403),
@@ -121,11 +116,9 @@ async def test_a_member_that_is_given_twice_is_read_in_one_way(cloud):
         ("GET", "/_all_dbs", 404),
         ("GET", "/points_2026_11", 404),
         ("GET", "/_node/_local/_config", 404),
-    ],
-)
-async def test_a_device_reads_nothing(cloud, method, path, status):
-    client = await cloud.client(await cloud.device())
-    assert (await client(method, path, {} if method == "POST" else None)).status == status
+    ):
+        answer = await client(method, path, {} if method == "POST" else None)
+        assert answer.status == status, f"{method} {path}"
 
 
 async def test_a_checkpoint_is_read_by_its_device_only(cloud):
@@ -173,19 +166,28 @@ async def test_a_revoked_account_stops_within_a_minute():
 
 
 async def test_a_code_enrols_as_many_devices_as_it_says(cloud):
-    code = await cloud.accounts.invite()
+    code, further = await cloud.accounts.invite(), await cloud.accounts.invite()
     one, other = PointMaker.new_device(), PointMaker.new_device()
     cloud.devices += [one, other]
     stranger = await cloud.client()
-    first = await stranger("POST", "/_enroll", {"code": code, "device": one})
-    again = await stranger("POST", "/_enroll", {"code": code, "device": one})  # it lost the answer
+
+    async def enrolled(code, device):
+        return await stranger("POST", "/_enroll", {"code": code, "device": device})
+
+    first = await enrolled(code, one)
+    again = await enrolled(code, one)  # it lost the answer
     assert (first.status, again.status) == (201, 201)
     assert (await (await cloud.client((one, first.json["password"])))("GET", POINTS)).status == 401
     assert (await (await cloud.client((one, again.json["password"])))("GET", POINTS)).status == 200
-    used = await stranger("POST", "/_enroll", {"code": code, "device": other})
+    used = await enrolled(code, other)
     assert (used.status, used.json["reason"]) == (403, "the code has been used; ask for a new one")
-    unknown = await stranger("POST", "/_enroll", {"code": "ABCDE", "device": other})
+    unknown = await enrolled("ABCDE", other)
     assert unknown.json["reason"] == "the code is unknown; check it, or ask for a new one"
+    assert (await enrolled(further, "0123456789ab\n")).status == 400  # the id ends with its line
+    device, _ = await cloud.device()
+    for _ in range(2):
+        taken = await enrolled(further, device)  # nobody takes over a device with another invitation
+        assert (taken.status, "has an account; revoke it first" in taken.json["reason"]) == (409, True)
 
 
 async def test_a_code_is_no_key_to_a_device_that_reports_or_was_revoked(cloud):
@@ -261,35 +263,15 @@ async def test_wrong_passwords_for_a_device_at_another_receiver_do_not_lock_it_o
     assert (await client("GET", POINTS)).status == 200
 
 
-async def test_reports_of_a_device_at_the_same_time_do_not_conflict(cloud):
+async def test_reports_at_the_same_time_do_not_conflict_and_a_time_that_is_none_is_refused(cloud):
     client = await cloud.client(await cloud.device())
     report = {"name": "", "version": "", "time": 0}
     answers = await asyncio.gather(*(client("PUT", "/_device", report) for _ in range(16)))
     assert {answer.status for answer in answers} == {201}
-
-
-@pytest.mark.parametrize("since", [9e12, -1e308])
-async def test_a_time_that_is_none_is_refused_in_a_report(cloud, since):
-    client = await cloud.client(await cloud.device())
-    alert = {"severity": "warning", "text": "the door is open", "since": since}
-    answer = await client("PUT", "/_device", {"name": "", "version": "", "time": 0, "alerts": [alert]})
-    assert (answer.status, "since" in answer.json["reason"]) == (400, True)
-
-
-async def test_the_id_of_a_device_ends_with_its_line(cloud):
-    code = await cloud.accounts.invite()
-    answer = await (await cloud.client())("POST", "/_enroll", {"code": code, "device": "0123456789ab\n"})
-    assert answer.status == 400
-
-
-async def test_nobody_takes_over_a_device_with_another_invitation(cloud):
-    device, _ = await cloud.device()
-    code = await cloud.accounts.invite()
-    stranger = await cloud.client()
-    for _ in range(2):
-        answer = await stranger("POST", "/_enroll", {"code": code, "device": device})
-        assert answer.status == 409
-        assert "has an account; revoke it first" in answer.json["reason"]
+    for since in (9e12, -1e308):
+        alert = {"severity": "warning", "text": "the door is open", "since": since}
+        answer = await client("PUT", "/_device", report | {"alerts": [alert]})
+        assert (answer.status, "since" in answer.json["reason"]) == (400, True)
 
 
 async def test_a_report_is_in_the_list_of_the_fleet(cloud):
@@ -320,33 +302,27 @@ async def test_a_report_is_in_the_list_of_the_fleet(cloud):
     assert len((await (await cloud.client((reader, "password")))("GET", "/_fleet")).json["devices"]) == 1
 
 
-async def test_what_only_one_node_has_is_not_acknowledged():
+async def is_up(client):
+    """An answer is remembered for a second."""
+    return (await client("GET", "/_up")).status == 200
+
+
+async def test_what_no_node_or_only_one_has_is_not_acknowledged():
     """CouchDB answers 202 while fewer nodes than the quorum are up."""
-    async with couch_front() as (front, url), running_cloud(url=url) as cloud:
-        device, client = await cloud.member()
-        assert (await client("GET", POINTS)).status == 200
-        front.status = 202
-        body = {"docs": [point(device)], "new_edits": False}
-        answer = await client("POST", f"{POINTS}/_bulk_docs", body)
-        assert (answer.status, answer.json["error"]) == (503, "database_unavailable")
-        assert (await client("PUT", f"{POINTS}/_local/a", {})).status == 503
-
-
-async def test_couchdb_may_go_away_and_come_back():
     async with couch_front() as (front, url), running_cloud(url=url) as cloud:
         device, client = await cloud.member()
         first, second = point(device), point(device)
         assert await sent(client, first) == []
-        front.is_away = True
         body = {"docs": [second], "new_edits": False}
+        front.status = 202
+        answer = await client("POST", f"{POINTS}/_bulk_docs", body)
+        assert (answer.status, answer.json["error"]) == (503, "database_unavailable")
+        assert (await client("PUT", f"{POINTS}/_local/a", {})).status == 503
+        front.is_away, front.status = True, None
         assert (await client("POST", f"{POINTS}/_bulk_docs", body)).status == 503
         assert (await client("GET", "/_up")).status == 503
         front.is_away = False
-
-        async def is_up():  # an answer is remembered for a second
-            return bool((await client("GET", "/_up")).status == 200)
-
-        await until_found(is_up)
+        await until_found(partial(is_up, client))
         assert await sent(client, second) == []
         stored = await cloud.stored(cloud.names.of_month("points", Month(2026, 1)))
         assert {each["_id"] for each in stored} == {first["_id"], second["_id"]}
@@ -357,22 +333,18 @@ async def test_a_receiver_is_not_up_while_couchdb_stores_nothing():
     async with couch_front() as (front, url), running_cloud(url=url) as cloud:
         device, client = await cloud.member()
         front.status = 500
-        assert (await client("GET", "/_up")).status == 200
+        assert await is_up(client)
         body = {"docs": [point(device)], "new_edits": False}
         assert (await client("POST", f"{POINTS}/_bulk_docs", body)).status == 503
 
-        async def is_down():  # an answer is remembered for a second
+        async def is_down():
             return (await client("GET", "/_up")).json.get("error")
 
         assert await until_found(is_down) == "not_stored"
         front.status = 507
         assert (await client("GET", "/_up")).json["error"] == "not_stored"
         front.status = None
-
-        async def is_up():
-            return bool((await client("GET", "/_up")).status == 200)
-
-        await until_found(is_up)
+        await until_found(partial(is_up, client))
         assert await sent(client, *body["docs"]) == []
 
 
@@ -407,12 +379,17 @@ async def test_a_body_has_a_limit(cloud):
     wrong = await client("POST", f"{POINTS}/_bulk_docs", b'{"docs": [')
     assert wrong.status == 400
     assert (await client("POST", f"{POINTS}/_bulk_docs", {"docs": []})).status == 400  # new_edits
+    enrolment = {"code": "x" * 5_000, "device": "0" * 12}
+    assert (await (await cloud.client())("POST", "/_enroll", enrolment)).status == 413
 
 
-async def test_the_metrics_count_documents(cloud):
+async def test_the_metrics_count_documents_and_have_one_spelling(cloud):
     device, client = await cloud.member()
     await sent(client, point(device), point(device), point(device, value=[]))
     lines = (await client("GET", "/metrics")).body.decode().splitlines()
     assert "growd_receiver_documents_stored_total 2" in lines
     assert "growd_receiver_documents_refused_total 1" in lines
     assert 'growd_receiver_requests_total{status="201"} 1' in lines
+    stranger = await cloud.client()
+    for path in ("/metrics/", "//metrics", "/%6detrics", "/metrics/x"):
+        assert (await stranger("GET", path)).status == 401, path

@@ -177,24 +177,21 @@ def lines_of(caplog):
     return [record.message for record in caplog.records if record.name.endswith("replication_health")]
 
 
-async def test_only_points_are_copied(site):
+async def test_only_points_of_the_configured_environments_are_copied_and_counted(site):
     names = site.database.names
     await site.here.put(names.points, {"_id": "_design/svc", "views": {}})
-    made = await site.add(1, 2, 3)
-    replication = site.replication()
+    made = [*await site.add(1, 2, environment="a"), *await site.add(3, environment="b")]
+    await site.add(4, 5, environment="c")
+    replication = site.replication(environments=("a", "b"))
     async with in_tasks(replication):
         await until_state(replication, "running", lag=0)
         assert (await site.arrived()).keys() == {*made}
         document = await site.here.get(names.points, made[0])
         await site.here.put(names.points, document | {"_deleted": True})
-        made += await site.add(4)
+        made += await site.add(6, environment="a")
         await until_state(replication, "running", lag=0)
-        await until(lambda: holds_all(site, made))
+        await until(lambda: has(site.far, site.points, *made))
     assert (await site.arrived()).keys() == {*made}
-
-
-async def holds_all(site, ids):
-    return {*ids} <= (await site.arrived()).keys()
 
 
 async def test_an_outage_is_reported_with_its_lag_and_all_points_arrive_once_after_it(site, caplog):
@@ -228,16 +225,6 @@ async def test_an_outage_is_reported_with_its_lag_and_all_points_arrive_once_aft
     assert end.startswith(f"replication of points to {line.url}/{site.points} is running again after ")
 
 
-async def test_only_configured_environments_are_copied_and_counted(site):
-    replication = site.replication(environments=("a", "b"))
-    async with in_tasks(replication):
-        made = [*await site.add(1, environment="a"), *await site.add(2, environment="b")]
-        await site.add(3, 4, environment="c")
-        await until_state(replication, "running", lag=0)
-        await until(lambda: holds_all(site, made))
-    assert (await site.arrived()).keys() == {*made}
-
-
 async def test_two_devices_with_the_same_environment_share_a_database(site, tmp_path, database_server):
     other = PointMaker.new_device()
     site.devices.append(other)
@@ -249,7 +236,7 @@ async def test_two_devices_with_the_same_environment_share_a_database(site, tmp_
             async with in_tasks(mine, theirs):
                 made = await site.add(*range(20))
                 made += await second.add(*range(20), device=other)
-                await until(lambda: holds_all(site, made))
+                await until(lambda: has(site.far, site.points, *made))
         finally:
             await database.couch.delete(database.names.points)
     assert len({*made}) == 40
@@ -319,14 +306,14 @@ async def test_documents_of_others_are_not_changed(site):
             await site.here.put("_replicator", present | {"_deleted": True})
 
 
-@pytest.mark.parametrize("change", [{"_deleted": True}, {"selector": {"environment": "other"}}])
-async def test_a_deleted_or_changed_document_is_written_again(site, change):
+async def test_a_deleted_or_changed_document_is_written_again(site):
     replication = site.replication()
     async with in_tasks(replication):
-        await until_state(replication, "running")
-        await site.change(**change)
-        made = await site.add(1, 2)
-        await until(lambda: holds_all(site, made))
+        for change in ({"_deleted": True}, {"selector": {"environment": "other"}}):
+            await until_state(replication, "running")
+            await site.change(**change)
+            made = await site.add(1, 2)
+            await until(lambda made=made: has(site.far, site.points, *made))
 
 
 async def test_a_replication_that_couchdb_gave_up_is_started_again(site, database_server):
@@ -343,7 +330,7 @@ async def test_a_replication_that_couchdb_gave_up_is_started_again(site, databas
     same["target"]["url"] = same["target"]["url"].replace(job.remote, site.points)
     revision = await site.here.put("_replicator", same)
     try:
-        await until(lambda: holds_all(site, made))
+        await until(lambda: has(site.far, site.points, *made))
         replication = site.replication()
         async with in_tasks(replication):
             await until_state(replication, "failing")
@@ -358,24 +345,7 @@ async def test_a_replication_that_couchdb_gave_up_is_started_again(site, databas
             await site.here.put("_replicator", present | {"_deleted": True})
 
 
-async def test_recipes_are_copied_down_only(site):
-    names = site.database.names
-    await site.far.put(site.recipes, {"_id": "lettuce", "format": "simple"})
-    await site.far.put(site.recipes, {"_id": "_design/far", "views": {}})
-    await site.here.put(names.recipes, {"_id": "mine", "format": "simple"})
-    replication = site.replication(points="off", recipes="down")
-    async with in_tasks(replication):
-        await until_state(replication, "running", lag=0)
-        lettuce = await site.here.get(names.recipes, "lettuce")
-        assert lettuce is not None
-        far = await site.far.get(site.recipes, "lettuce")
-        await site.far.put(site.recipes, far | {"_deleted": True})
-        await until(lambda: is_gone(site.here, names.recipes, "lettuce"))
-    assert [row["id"] for row in await site.here.all_docs(names.recipes)] == ["mine"]
-    assert await site.far.get(site.recipes, "mine") is None
-
-
-async def test_recipes_for_some_are_copied_to_the_named_devices_and_groups_only(site):
+async def test_recipes_are_copied_down_to_the_named_devices_and_groups_only(site):
     names = site.database.names
     audiences = {
         "all": {},
@@ -385,28 +355,28 @@ async def test_recipes_for_some_are_copied_to_the_named_devices_and_groups_only(
     }
     for name, audience in audiences.items():
         await site.far.put(site.recipes, {"_id": name, "format": "simple", **audience})
+    await site.far.put(site.recipes, {"_id": "_design/far", "views": {}})
+    await site.here.put(names.recipes, {"_id": "own", "format": "simple"})
     replication = site.replication(points="off", recipes="down", group="school")
     async with in_tasks(replication):
         await until_state(replication, "running", lag=0)
-        assert [row["id"] for row in await site.here.all_docs(names.recipes)] == [
-            "all",
-            "mine",
-            "of_my_group",
-        ]
+        found = [row["id"] for row in await site.here.all_docs(names.recipes)]
+        assert found == ["all", "mine", "of_my_group", "own"]
         mine = await site.far.get(site.recipes, "mine")
         await site.far.put(site.recipes, mine | {"_deleted": True})
-        await until(lambda: is_gone(site.here, names.recipes, "mine"))
+        await until(lambda: lacks(site.here, names.recipes, "mine"))
     mover = site.replication(points="off", recipes="down", group="school_2")
     async with in_tasks(mover):
         await until(lambda: has(site.here, names.recipes, "of_others"))
+    assert await site.far.get(site.recipes, "own") is None
 
 
-async def has(couch, database, document_id):
-    return await couch.get(database, document_id) is not None
+async def has(couch, database, *ids):
+    return {*ids} <= {row["id"] for row in await couch.all_docs(database)}
 
 
-async def is_gone(couch, database, document_id):
-    return await couch.get(database, document_id) is None
+async def lacks(couch, database, document_id):
+    return not await has(couch, database, document_id)
 
 
 async def test_recipes_are_copied_in_both_directions(site):
@@ -416,11 +386,7 @@ async def test_recipes_are_copied_in_both_directions(site):
     replication = site.replication(points="off", recipes="both")
     async with in_tasks(replication):
         for couch, name in ((site.here, names.recipes), (site.far, site.recipes)):
-            await until(lambda couch=couch, name=name: has_both(couch, name))
-
-
-async def has_both(couch, name):
-    return [row["id"] for row in await couch.all_docs(name)] == ["lettuce", "mine"]
+            await until(lambda couch=couch, name=name: has(couch, name, "lettuce", "mine"))
 
 
 async def test_a_missing_remote_database_is_named(site):
@@ -497,7 +463,7 @@ async def test_an_embedded_database_continues_after_a_restart_on_another_port(si
                 maker = PointMaker(site.device)
                 point = maker.make("environment_1", "air_humidity", 1, 1.7e9, is_desired=False)
                 await database.couch.bulk_docs(database.names.points, [point.document()])
-                await until(lambda: holds_all(site, [point.id]))
+                await until(lambda: has(site.far, site.points, point.id))
                 assert await database.couch.get("_replicator", document["_id"]) == document
     (status,) = replication.statuses()
     assert (status.failures, status.restarts) == (0, 0)
@@ -557,29 +523,19 @@ async def test_only_a_configured_authority_is_trusted(site, authority):
 
 
 async def test_a_small_lag_is_exact_and_a_large_one_an_upper_bound(site, monkeypatch):
-    (job,) = configured_jobs(
-        Replication(url="http://far", recipes="off", events="off", environments=("a",)),
-        site.database.names,
-        site.device,
-    )
-    await site.add(1, 2, environment="a")
-    await site.add(3, 4, 5, environment="b")
-    lag = ReplicationLag(job)
-    assert await lag.measure(site.here, site.here, {}) == 2
-    await site.add(6, environment="a")
-    assert await lag.measure(site.here, site.here, {}) == 3
-    monkeypatch.setattr("growd_cloud.replication_health.COUNTED", 5)
-    assert await lag.measure(site.here, site.here, {}) == 6
-
-
-async def test_changes_that_the_selector_leaves_out_are_no_lag(site):
-    (job,) = configured_jobs(
-        Replication(url="http://far", recipes="off", events="off", environments=("a",)),
-        site.database.names,
-        site.device,
-    )
+    """Changes that the selector leaves out are no lag."""
+    options = {"recipes": "off", "events": "off", "environments": ("a",)}
+    (job,) = configured_jobs(Replication(url="http://far", **options), site.database.names, site.device)
     lag = ReplicationLag(job)
     await site.add(1, 2, environment="b")
     assert await lag.measure(site.here, site.here, {}) == 0
     await site.add(3, environment="a")
     assert await lag.measure(site.here, site.here, {"info": {"through_seq": 0}}) == 1
+    lag = ReplicationLag(job)
+    await site.add(4, environment="a")
+    await site.add(5, environment="b")
+    assert await lag.measure(site.here, site.here, {}) == 2
+    await site.add(6, environment="a")
+    assert await lag.measure(site.here, site.here, {}) == 3
+    monkeypatch.setattr("growd_cloud.replication_health.COUNTED", 5)
+    assert await lag.measure(site.here, site.here, {}) == 6

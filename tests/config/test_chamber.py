@@ -1,7 +1,5 @@
 """What a chamber measures and drives, according to its configuration."""
 
-import pytest
-
 from growd.config import (
     ChannelOptions,
     Config,
@@ -42,17 +40,15 @@ def test_the_stale_limit_is_two_intervals_or_the_limit_of_the_filter():
     assert it.stale_after_s("air_temperature") == 45
 
 
-@pytest.mark.parametrize(
-    ("sensor", "least", "most"),
-    [
+def test_no_interval_that_a_client_may_set_makes_a_variable_stale():
+    slow = Sensor(name="air", kind="scd30", interval_s=120.0)
+    for sensor, least, most in (
         (AIR, 2.0, 15.0),  # half of 30 s, the limit of the filter
-        (Sensor(name="air", kind="scd30", interval_s=120.0), 60.0, 120.0),  # it measures each minute
+        (slow, 60.0, 120.0),  # it measures each minute
         (LUX, 0.1, 15.0),
         (SECOND, 0.1, 60.0),
-    ],
-)
-def test_no_interval_that_a_client_may_set_makes_a_variable_stale(sensor, least, most):
-    assert chamber(sensor).interval_range_s(sensor) == (least, most)
+    ):
+        assert chamber(sensor).interval_range_s(sensor) == (least, most)
 
 
 def test_a_valve_needs_co2_if_a_sensor_measures_it():
@@ -60,44 +56,38 @@ def test_a_valve_needs_co2_if_a_sensor_measures_it():
     assert chamber(LUX, output=(VALVE, FAN)).needed() == {}
 
 
-def test_devices_on_pins_are_lamps_relays_and_contacts():
+def test_devices_on_pins_are_lamps_relays_and_contacts(monkeypatch):
     no_lamp = Light(enabled=False)
     assert not chamber(AIR, light=no_lamp).has_pins
     assert chambers_of(Config(light=no_lamp))[0].has_pins  # the default sensors
     assert chamber(AIR, light=no_lamp, output=(FAN,)).has_pins
     assert chamber(Sensor(name="door", kind="gpio", pin=4, variable="door_open"), light=no_lamp).has_pins
     assert chamber(AIR, light=Light(channel=(ChannelOptions(name="red", pin=4),))).has_pins
-
-
-def test_a_sensor_of_another_package_on_a_pin_needs_the_pins(monkeypatch):
+    # a sensor of another package
     kind = SensorKind("Contact", "growd_odd:Driver", {"door_open": "door_open"}, opens="gpio", api=1)
     monkeypatch.setitem(SENSOR_KINDS, "odd_contact", kind)
-    contact = OwnSensor(name="door", kind="odd_contact", own={"line": 4})
-    assert chamber(contact, light=Light(enabled=False)).has_pins
+    assert chamber(OwnSensor(name="door", kind="odd_contact", own={"line": 4}), light=no_lamp).has_pins
 
 
 def test_the_reach_of_a_lamp():
-    light = Light(channel=(ChannelOptions(name="red", pin=4),), full_scale_lux=9_000)
-    assert chamber(light=light).reach() == {"light_illuminance": (0, 9_000), "light_intensity_red": (0, 1)}
-
-
-def test_a_lamp_that_cannot_be_dimmed_tells_recipes_from_where_it_is_on():
+    """One that cannot be dimmed tells recipes from where it is on."""
     channels = (ChannelOptions(name="red", pin=4), ChannelOptions(name="white", pin=5, mix=0.8))
-    lamp = Light(channel=channels, switched=True, full_scale_lux=9_000)
-    assert chamber(light=lamp).reach_of_recipes()["light_illuminance"] == (0, 9_000, "", 4_500)
-    assert chamber(light=lamp).reach()["light_illuminance"] == (0, 9_000)
     dimmed = Light(channel=channels, full_scale_lux=9_000)
+    switched = Light(channel=channels, full_scale_lux=9_000, switched=True)
+    lux = {"light_illuminance": (0, 9_000)}
+    assert (
+        chamber(light=dimmed).reach()
+        == {"light_intensity_red": (0, 1), "light_intensity_white": (0, 1)} | lux
+    )
     assert chamber(light=dimmed).reach_of_recipes()["light_illuminance"] == (0, 9_000)
+    assert chamber(light=switched).reach()["light_illuminance"] == (0, 9_000)
+    assert chamber(light=switched).reach_of_recipes()["light_illuminance"] == (0, 9_000, "", 4_500)
 
 
-def test_the_reach_of_co2_is_its_ceiling():
-    limits = InterlockOptions(ceiling_ppm=2_000)
+def test_the_reach_of_co2_and_of_heaters_ends_at_their_interlocks():
+    limits = InterlockOptions(ceiling_ppm=2_000, heater_off_degc=38.0)
     reach = chamber(AIR, output=(VALVE, FAN), interlock=limits).reach()
     assert reach == SWITCHES | {"air_carbon_dioxide": (0, 2_000)}
     assert chamber(output=(VALVE, FAN)).reach() == SWITCHES
-
-
-def test_the_reach_of_heaters_ends_at_their_interlock():
     heater = Output(name="heater", pin=17, variable="air_heater")
-    reach = chamber(AIR, output=(heater,), interlock=InterlockOptions(heater_off_degc=38.0)).reach()
-    assert reach["air_temperature"] == (-40.0, 38.0)
+    assert chamber(AIR, output=(heater,), interlock=limits).reach()["air_temperature"] == (-40.0, 38.0)

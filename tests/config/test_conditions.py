@@ -40,25 +40,23 @@ def test_a_condition_that_cannot_work_is_refused(said):
         check_config(replace(lamp, condition=(WARM, replace(WARM, above=32.0))))
 
 
-@pytest.mark.parametrize("limit", [{"above": 300.0}, {"below": -300.0}])
-def test_an_alert_that_no_reading_can_start_is_refused(limit, said):
-    alert = AlertOptions(name="warm", kind="out_of_band", variable="air_temperature", **limit)
-    with said.raises(ConfigError):
-        check_config(Config(sensor=(AIR,), alert=(alert,)))
+def test_an_alert_that_no_reading_can_start_is_refused(said):
+    for limit in ({"above": 300.0}, {"below": -300.0}):
+        alert = AlertOptions(name="warm", kind="out_of_band", variable="air_temperature", **limit)
+        with said.raises(ConfigError):
+            check_config(Config(sensor=(AIR,), alert=(alert,)))
 
 
-@pytest.mark.parametrize(
-    "condition",
-    [
-        WARM,
-        replace(WARM, hold="on"),
-        replace(WARM, variable="air_vapour_pressure_deficit", above=2.0),
-        replace(WARM, outputs=("heater",), variable="air_flush_on", above=None, on=True),
-    ],
-)
-def test_a_condition_on_what_is_known_is_valid(condition):
-    config = Config(sensor=(AIR,), output=(HEATER, FAN), condition=(condition,), light=Light(enabled=False))
-    assert list(device_inconsistencies(config)) == []
+def test_a_condition_on_what_is_known_is_valid():
+    for change in (
+        {},
+        {"hold": "on"},
+        {"variable": "air_vapour_pressure_deficit", "above": 2.0},
+        {"outputs": ("heater",), "variable": "air_flush_on", "above": None, "on": True},
+    ):
+        condition, dark = replace(WARM, **change), Light(enabled=False)
+        config = Config(sensor=(AIR,), output=(HEATER, FAN), condition=(condition,), light=dark)
+        assert list(device_inconsistencies(config)) == []
 
 
 def test_limits_of_an_output_that_do_not_go_together_are_refused(said):
@@ -82,11 +80,12 @@ def doubts_of(**options):
     return [finding.path for finding in found if finding.path[-1] == "hysteresis"]
 
 
-@pytest.mark.parametrize("limit", [{"above": 30.0}, {"above": None, "below": 15.0}])
-def test_a_hysteresis_that_a_steady_value_passes_is_doubted(limit):
-    assert doubts_of(condition=(replace(WARM, **limit),)) == []
-    assert doubts_of(condition=(replace(WARM, **limit, hysteresis=0.5),)) == []
-    assert doubts_of(condition=(replace(WARM, **limit, hysteresis=0.2),)) == [("condition", 0, "hysteresis")]
+def test_a_hysteresis_that_a_steady_value_passes_is_doubted():
+    for limit in ({"above": 30.0}, {"above": None, "below": 15.0}):
+        assert doubts_of(condition=(replace(WARM, **limit),)) == []
+        assert doubts_of(condition=(replace(WARM, **limit, hysteresis=0.5),)) == []
+        place = ("condition", 0, "hysteresis")
+        assert doubts_of(condition=(replace(WARM, **limit, hysteresis=0.2),)) == [place]
 
 
 @pytest.mark.parametrize(

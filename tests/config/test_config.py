@@ -48,8 +48,7 @@ def test_the_default_is_a_simulated_chamber_on_loopback():
     config = load(None)
     assert config.environment.id == "environment_1"
     assert (config.http.host, config.http.port, config.http.name) == ("127.0.0.1", 5984, "svc")
-    assert config.simulator.enabled
-    assert config.couchdb.url == ""
+    assert (config.simulator.enabled, config.couchdb.url) == (True, "")
     assert {sensor.kind for sensor in config.sensor} == {"scd30", "bh1750"}
 
 
@@ -133,92 +132,78 @@ def test_a_wrong_setting_is_named_with_section_option_and_value(said):
 REAL = "simulator.enabled=false"
 
 
-@pytest.mark.parametrize(
-    ("settings", "place"),
-    [
-        (("http.host=farm..example", "http.access=open"), "[http] host"),
-        (("replication.url=http://far:5984", "replication.ca_file=/etc/ca.pem"), "[replication] ca_file"),
-        (
-            (
-                "replication.url=https://far",
-                *(f"replication.{name}=off" for name in ("points", "events", "recipes")),
-            ),
-            "[replication] points",
-        ),
-        (("mqtt.host=a", "mqtt.commands=true"), "[mqtt] commands"),
-        (("mqtt.host=a", "mqtt.password_file=x"), "[mqtt] password_file"),
-        (("mqtt.host=a", "mqtt.ca_file=x"), "[mqtt] ca_file"),
-        ((REAL, "simulator.speed=10"), "[simulator] speed"),
-        ((REAL, "simulator.replay=a.csv"), "[simulator] replay"),
-        ((REAL, "simulator.faults=a.toml"), "[simulator] faults"),
-    ],
-)
-def test_options_that_do_not_go_together_are_refused(settings, place, said):
-    error = refusal(*settings)
-    assert places(error) == place
-    said(str(error))
+ODD_SETTINGS = {
+    ("http.host=farm..example", "http.access=open"): "[http] host",
+    ("replication.url=http://far:5984", "replication.ca_file=/etc/ca.pem"): "[replication] ca_file",
+    (
+        "replication.url=https://far",
+        *(f"replication.{name}=off" for name in ("points", "events", "recipes")),
+    ): "[replication] points",
+    ("mqtt.host=a", "mqtt.commands=true"): "[mqtt] commands",
+    ("mqtt.host=a", "mqtt.password_file=x"): "[mqtt] password_file",
+    ("mqtt.host=a", "mqtt.ca_file=x"): "[mqtt] ca_file",
+    (REAL, "simulator.speed=10"): "[simulator] speed",
+    (REAL, "simulator.replay=a.csv"): "[simulator] replay",
+    (REAL, "simulator.faults=a.toml"): "[simulator] faults",
+}
 
 
-def test_options_of_an_scd30(file):
-    file.write_text(f"{SCD30}altitude_m = 65535\ntemperature_offset_degc = 1\n")
-    (sensor,) = load(file).sensor
+def test_options_that_do_not_go_together_are_refused(said):
+    errors = {settings: refusal(*settings) for settings in ODD_SETTINGS}
+    assert {settings: places(error) for settings, error in errors.items()} == ODD_SETTINGS
+    said([str(error) for error in errors.values()])
+
+
+def test_options_of_devices(file):
+    file.write_text(f"{SCD30}altitude_m = 65535\ntemperature_offset_degc = 1\n{RELAYS}")
+    config = load(file)
+    (sensor,) = config.sensor
     assert (sensor.altitude_m, sensor.temperature_offset_degc) == (65_535, 1)
     assert sensor.self_calibration is False
-
-
-def test_options_of_an_mhz19(file):
+    assert [(relay.name, relay.pin, relay.active, relay.safe) for relay in config.output] == [
+        ("valve", 23, "low", "off"),  # safe when off by default
+        ("fan", 24, "high", "on"),
+    ]
     file.write_text(MHZ19 + "port = '/dev/ttyUSB*'\nrange_ppm = 2000\nself_calibration = true\n")
     (sensor,) = load(file).sensor
     assert (sensor.port, sensor.range_ppm, sensor.self_calibration) == ("/dev/ttyUSB*", 2000, True)
 
 
-@pytest.mark.parametrize(
-    ("sensor", "pin", "words"),
-    [
-        ("port = '/dev/serial0'", 14, "sensor air at /dev/serial0 are both on GPIO 14"),
-        ("port = '/dev/ttyS0'", 15, "sensor air at /dev/ttyS0 are both on GPIO 15"),
-        ("port = '/dev/ttyAMA*'", 15, "sensor air at /dev/ttyAMA* are both on GPIO 15"),
-        ("address = 0x4D", 3, "I2C bus 1 are both on GPIO 3"),
-    ],
-)
-def test_the_pins_of_a_sensor_with_a_serial_line_are_taken(file, sensor, pin, words):
-    file.write_text(f"{MHZ19}{sensor}\n{RELAYS.replace('24', str(pin))}")
-    with pytest.raises(ConfigError, match=r"\[output\] pin: fan and ") as caught:
-        load(file)
-    assert words in str(caught.value)
-    file.write_text(f"{MHZ19}port = '/dev/ttyUSB0'\n{RELAYS.replace('24', str(pin))}")
-    assert load(file).output[1].pin == pin
+def test_the_pins_of_a_sensor_with_a_serial_line_are_taken(file, said):
+    for sensor, pin in (
+        ("port = '/dev/serial0'", 14),
+        ("port = '/dev/ttyS0'", 15),
+        ("port = '/dev/ttyAMA*'", 15),
+        ("address = 0x4D", 3),
+    ):
+        relays = RELAYS.replace("24", str(pin))
+        file.write_text(f"{MHZ19}{sensor}\n{relays}")
+        error = refusal(file=file)
+        assert places(error) == "[output] pin"
+        said(str(error))
+        file.write_text(f"{MHZ19}port = '/dev/ttyUSB0'\n{relays}")
+        assert load(file).output[1].pin == pin
 
 
-@pytest.mark.parametrize("others", ["/dev/serial0", "/dev/serial*"])
-def test_two_sensors_at_one_port_are_refused(others, said):
-    sensors = [Sensor(name=n, kind="mhz19", port=p) for n, p in (("a", "/dev/serial0"), ("b", others))]
-    with said.raises(ConfigError):
-        check_config(Config(sensor=tuple(sensors)))
+def test_two_sensors_at_one_port_or_address_are_refused(file, said):
+    first = Sensor(name="a", kind="mhz19", port="/dev/serial0")
+    for port in ("/dev/serial0", "/dev/serial*"):
+        with said.raises(ConfigError):
+            check_config(Config(sensor=(first, Sensor(name="b", kind="mhz19", port=port))))
+    file.write_text("[[chamber.shelf_2.sensor]]\nname = 'air'\nkind = 'scd30'\n")
+    said(str(refusal(file=file)))
 
 
 def test_a_file_without_a_lamp_has_none(file):
-    file.write_text("[simulator]\nenabled = false\n")
-    assert not load(file).light.enabled
-    for text in ("[light]\n", "[light]\ngamma = 2.2\n", "[[light.channel]]\nname = 'red'\npin = 4\n"):
+    for text, is_enabled in (
+        ("[simulator]\nenabled = false\n", False),
+        ("[light]\nenabled = false\n", False),
+        ("[light]\n", True),
+        ("[light]\ngamma = 2.2\n", True),
+        ("[[light.channel]]\nname = 'red'\npin = 4\n", True),
+    ):
         file.write_text(text)
-        assert load(file).light.enabled
-    file.write_text("[light]\nenabled = false\n")
-    assert not load(file).light.enabled
-
-
-def test_relays_are_safe_when_off_by_default(file):
-    file.write_text(RELAYS)
-    relays = load(file).output
-    assert [(relay.name, relay.pin, relay.active, relay.safe) for relay in relays] == [
-        ("valve", 23, "low", "off"),
-        ("fan", 24, "high", "on"),
-    ]
-
-
-def test_only_environments_of_this_chamber_are_replicated():
-    known = load(None, ("replication.environments=['shelf_2']", "chamber.shelf_2.filter.weight=1"))
-    assert known.replication.environments == ("shelf_2",)
+        assert load(file).light.enabled == is_enabled, text
 
 
 SHELF = """
@@ -244,7 +229,9 @@ variable = "air_carbon_dioxide_valve_on"
 
 def test_further_environments_have_sections_of_their_own(file):
     file.write_text(SHELF)
-    config = load(file, ("environment.id=shelf_1", "chamber.shelf_2.light.ramp_s=3"))
+    replicated = "replication.environments=['shelf_2']"
+    config = load(file, ("environment.id=shelf_1", "chamber.shelf_2.light.ramp_s=3", replicated))
+    assert config.replication.environments == ("shelf_2",)
     chambers = config.chambers()
     assert list(chambers) == ["shelf_1", "shelf_2", "shelf_3"]
     assert chambers["shelf_1"] is config
@@ -255,17 +242,14 @@ def test_further_environments_have_sections_of_their_own(file):
     assert not load(file, ("chamber.shelf_2.light.enabled=false",)).chamber["shelf_2"].light.enabled
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_no_error_shows_a_password(file):
+    for text in (
         "[couchdb]\nurl = http://grower:secret@host\n",
         "[notify]\npassword = secret\n",
         "[replication]\nurl = 'http://host/?q=secret'\n",
-    ],
-)
-def test_no_error_shows_a_password(file, text):
-    file.write_text(text)
-    refusal(file=file)
+    ):
+        file.write_text(text)
+        refusal(file=file)
 
 
 BAD_NAMES = ("..", ".hidden", "-", "a" * 65)
@@ -359,20 +343,14 @@ def test_a_wrong_file_is_refused(file, said):
     said(sentences)
 
 
-def test_sensors_of_two_environments_have_two_addresses(file):
-    file.write_text("[[chamber.shelf_2.sensor]]\nname = 'air'\nkind = 'scd30'\n")
-    assert "shelf_2/air are both at 0x61 on bus 1" in str(refusal(file=file))
-
-
 def test_a_file_that_cannot_be_read_is_named(file):
     assert f"{file}: can't be read: No such file" in str(refusal(file=file))
     file.write_bytes(b"\xff\xfe")
     assert f"{file}:1: it is in UTF-16" in str(refusal(file=file))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_valid_file_is_loaded(file):
+    for text in (
         AT_A_PORT + VALVE,
         AT_A_PORT + VALVE + "[interlock]\nceiling_ppm = 9999\n",
         AT_A_PORT + "range_ppm = 2000\n" + VALVE + "[interlock]\nceiling_ppm = 1999\n",
@@ -381,8 +359,6 @@ def test_a_file_that_cannot_be_read_is_named(file):
         RELAYS.replace("24", "12") + "[light]\nenabled = false\n",  # a pin of the lamp that is not there
         LAMP + "hardware_pwm = true\n",
         "[[chamber.shelf_2.sensor]]\nname = 'air'\nkind = 'scd30'\naddress = 0x60\n",  # on the same bus
-    ],
-)
-def test_a_valid_file_is_loaded(file, text):
-    file.write_text(text)
-    load(file)
+    ):
+        file.write_text(text)
+        load(file)

@@ -59,29 +59,26 @@ def test_a_command_does_not_confirm_itself(tmp_path, protocol, topic):
     loaded(tmp_path, heater + state.format("stat/plug/POWER") + BROKER)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        HEATER,
-        HEATER + "power_w = 200\nflow_ml_min = 1\n",
-        FAN + 'safe = "on"\n',
-        HEATER + 'kind = "pwm"\nfrequency_hz = 1\nminimum_duty = 0.2\n',
-        HEATER.replace("17", "12") + 'kind = "hardware_pwm"\nfrequency_hz = 25000\n',
-        VALVE + PLUG,
-        VALVE + PLUG + HEATER.replace("pin = 17\n", f"{PLUG}relay_number = 1\n"),
-        VALVE + 'kind = "mqtt"\nprotocol = "tasmota"\ntopic = "plug"\n' + BROKER,
-        VALVE + 'kind = "topic"\nmay_stay_on = true\n',
-        '[[output]]\nname = "it"\nkind = "topic"\nvariable = "auxiliary_3"\ndrives = ["air_pressure"]\n',
-        HEATER + 'variable = "auxiliary_1"\n',
-        '[[output]]\nname = "a"\npin = 17\nvariable = "nutrient_a"\nflow_ml_min = 40\nneeds = ""\n',
-        (
-            '[[output]]\nname = "cooler"\npin = 17\nvariable = "air_flush_on"\ndrives = ["air_temperature"]\n'
-            'direction = "lowers"\n'
-        ),
-    ],
+VALID = (
+    HEATER,
+    HEATER + "power_w = 200\nflow_ml_min = 1\n",
+    FAN + 'safe = "on"\n',
+    HEATER + 'kind = "pwm"\nfrequency_hz = 1\nminimum_duty = 0.2\n',
+    HEATER.replace("17", "12") + 'kind = "hardware_pwm"\nfrequency_hz = 25000\n',
+    VALVE + PLUG,
+    VALVE + PLUG + HEATER.replace("pin = 17\n", f"{PLUG}relay_number = 1\n"),
+    VALVE + 'kind = "mqtt"\nprotocol = "tasmota"\ntopic = "plug"\n' + BROKER,
+    VALVE + 'kind = "topic"\nmay_stay_on = true\n',
+    '[[output]]\nname = "it"\nkind = "topic"\nvariable = "auxiliary_3"\ndrives = ["air_pressure"]\n',
+    HEATER + 'variable = "auxiliary_1"\n',
+    '[[output]]\nname = "a"\npin = 17\nvariable = "nutrient_a"\nflow_ml_min = 40\nneeds = ""\n',
+    FAN.replace("air_carbon_dioxide", "air_temperature") + 'variable = "air_flush_on"\n',
 )
-def test_valid_outputs(tmp_path, text):
-    loaded(tmp_path, text)
+
+
+def test_valid_outputs(tmp_path):
+    for text in VALID:
+        loaded(tmp_path, text)
 
 
 WRONG = {
@@ -155,13 +152,10 @@ def test_a_valve_for_co2_without_a_sensor_is_refused(tmp_path):
     assert refused(tmp_path, VALVE + "pin = 17\n", light)[0] == "[output] needs"
 
 
-def test_growd_warns_of_a_heater_of_another_program_that_may_stay_on(tmp_path):
+def test_outputs_that_may_stay_on_or_share_a_channel_on_most_models_are_a_warning(tmp_path):
     heater = HEATER.replace("pin = 17\n", 'kind = "topic"\n')
     assert "heater stays on if growd hangs" in loaded(tmp_path, heater)[1]
     assert "stays on" not in loaded(tmp_path, f"{heater}may_stay_on = true\n")[1]
-
-
-def test_pins_that_share_a_pwm_channel_on_most_models_are_a_warning(tmp_path):
     pump = HEATER.replace("17", "12").replace('"heater"', '"b"') + 'kind = "hardware_pwm"\n'
     heater = '[[output]]\nname = "heater"\npin = 18\nkind = "hardware_pwm"\nvariable = "auxiliary_1"\n'
     assert "GPIO 12 and GPIO 18 share one PWM channel" in loaded(tmp_path, pump + heater)[1]

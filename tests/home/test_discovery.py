@@ -70,16 +70,13 @@ def test_a_discovery_topic_has_only_characters_that_home_assistant_takes():
         assert re.fullmatch(r"homeassistant/device/[a-zA-Z0-9_-]+/config", topic)
 
 
-def test_unique_ids_are_unique_and_stay():
-    ids = [each["unique_id"] for message in messages().values() for each in message["components"].values()]
+def test_unique_ids_are_unique_and_stay_and_so_are_names_within_a_device():
+    found = [list(message["components"].values()) for message in messages().values()]
+    ids = [each["unique_id"] for components in found for each in components]
     assert len(ids) == len(set(ids))
     assert "growd_0123456789ab_environment_1_measured_air_temperature" in ids
-
-
-def test_names_are_unique_within_a_device():
-    for message in messages().values():
-        names = [each["name"] for each in message["components"].values()]
-        assert len(names) == len(set(names))
+    for components in found:
+        assert len({each["name"] for each in components}) == len(components)
 
 
 def test_the_unit_of_each_variable_is_one_of_its_device_class():
@@ -124,33 +121,25 @@ def test_every_state_topic_is_published():
     assert wanted <= published
 
 
-def test_a_pressure_deficit_has_no_device_class_so_that_it_stays_in_kilopascals():
-    component = messages()["homeassistant/device/growd_0123456789ab_environment_1/config"]["components"]
-    deficit = component["measured_air_vapour_pressure_deficit"]
-    assert deficit["unit_of_measurement"] == "kPa"
-    assert "device_class" not in deficit
-
-
-def test_an_output_that_nothing_drives_has_a_set_point_and_others_are_commanded_by_hand():
-    component = messages()["homeassistant/device/growd_0123456789ab_environment_1/config"]["components"]
-    assert "desired_water_circulation" in component
-    assert "desired_air_heater" not in component
-    assert "hand_air_heater" in component
-
-
-def test_counters_are_announced_for_outputs_with_a_power_and_a_flow():
-    component = messages()["homeassistant/device/growd_0123456789ab_environment_1/config"]["components"]
-    kinds = {name: component[name]["device_class"] for name in ("energy_heater", "energy_light_white")}
-    assert set(kinds.values()) == {"energy"}
-    volumes = {key: each["device_class"] for key, each in component.items() if key.startswith("volume_")}
+def test_kinds_of_components():
+    found = messages()["homeassistant/device/growd_0123456789ab_environment_1/config"]["components"]
+    deficit = found["measured_air_vapour_pressure_deficit"]  # stays in kilopascals
+    assert ("device_class" in deficit, deficit["unit_of_measurement"]) == (False, "kPa")
+    # an output that nothing drives has a set point, and others are commanded by hand
+    assert found.keys() >= {"desired_water_circulation", "hand_air_heater"}
+    assert "desired_air_heater" not in found
+    # counters are of outputs with a power or a flow
+    kinds = {found[name]["device_class"] for name in ("energy_heater", "energy_light_white")}
+    assert kinds == {"energy"}
+    volumes = {key: each["device_class"] for key, each in found.items() if key.startswith("volume_")}
     assert volumes == {
         "volume_tap_water": "water",
         "volume_acid": "volume",
         "volume_nutrient": "volume",
         "volume_valve": "volume",
     }
-    assert "energy_tap_water" not in component
-    assert component["energy_heater"]["state_class"] == "total_increasing"
+    assert "energy_tap_water" not in found
+    assert found["energy_heater"]["state_class"] == "total_increasing"
 
 
 def test_a_forged_discovery_message_removes_no_message_of_others():

@@ -37,18 +37,14 @@ def _general(topic):
     return re.sub(r"/outputs/\w+", "/outputs/<output>", topic)
 
 
-def test_the_documented_topics_of_state_are_those_that_are_published():
+def test_the_documented_topics_and_members_of_state_are_those_that_are_published():
     variables = [reading(name, 1.0) for name in CLIMATE.known]
     status = structs.replace(EMPTY, variables=variables, recipes=[IDLE], outputs=[FAN])
-    published = {_general(TOPICS(*names)) for names in state_of(status, [CLIMATE])}
+    state = state_of(status, [CLIMATE])
+    published = {_general(TOPICS(*names)) for names in state}
     with_others = {_general(TOPICS(*names)) for names in ((ENVIRONMENT, "recipe", "selected"), ("event",))}
     assert _documented("State") == published | with_others | {_general(TOPICS.availability)}
-
-
-def test_the_documented_members_are_those_of_the_messages():
-    variables = [reading(name, 1.0) for name in CLIMATE.known]
-    status = structs.replace(EMPTY, variables=variables, recipes=[IDLE], outputs=[FAN])
-    for names, document in state_of(status, [CLIMATE]).items():
+    for names, document in state.items():
         line = next(each for each in MQTT.splitlines() if f"`{_general(TOPICS(*names))}`" in each)
         assert [member for member in document if f"`{member}`" not in line and member != "time"] == []
 
@@ -72,15 +68,8 @@ async def test_the_documented_acl_lets_home_assistant_command_and_nobody_else(tm
         (tmp_path / name).touch(0o600)
     for number, user in enumerate(USERS):
         new = ["-c"] if number == 0 else []
-        made = await asyncio.create_subprocess_exec(
-            "mosquitto_passwd",
-            "-b",
-            *new,
-            tmp_path / "passwords",
-            user,
-            user,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
+        words = ["mosquitto_passwd", "-b", *new, tmp_path / "passwords", user, user]
+        made = await asyncio.create_subprocess_exec(*words, stderr=asyncio.subprocess.DEVNULL)
         assert await made.wait() == 0
     with held_port() as port:
         files = f"password_file {tmp_path}/passwords\nacl_file {tmp_path}/acl\nuser root\n"

@@ -22,35 +22,25 @@ from support.waiting import PATIENCE_S, until
 
 OTHER_SITE = "http://shop.example"
 
-NUMBER = "std_msgs/Float64"
-OWNED = f'clients can\'t publish on the topic "{CO2}": it belongs to the node scd30'
-FIELDS = f"a message of {NUMBER} has the fields [data: a number], not "
-KNOWN = "a message must be an object with an op of advertise, unadvertise, publish, subscribe, "
 REFUSED = [
-    ("publish", {"topic": CO2, "msg": {"data": 1}}, OWNED),
-    ("advertise", {"topic": CO2}, OWNED),
-    ("publish", {"topic": LIGHT, "msg": {"data": -1}}, "data must be a number from 0 to 200000 lux, not -1"),
-    ("publish", {"topic": LIGHT, "msg": {}}, FIELDS + "an object with 0 members"),
-    ("publish", {"topic": LIGHT, "msg": {"data": 1, "x": 2}}, FIELDS),
-    ("publish", {"topic": LIGHT, "msg": 5}, FIELDS + "5"),
-    ("publish", {"topic": LIGHT}, "publish: the field msg is missing"),
-    ("publish", {"topic": "nothing", "msg": {}}, 'there is no topic named "nothing"'),
-    ("subscribe", {"topic": "nothing"}, 'there is no topic named "nothing"'),
-    ("subscribe", {"topic": 5}, "topic must be a text of at most 256 characters, not 5"),
-    ("subscribe", {}, "subscribe: the field topic is missing"),
-    ("subscribe", {"topic": CO2, "type": "a/B"}, f'the topic {CO2} has the type {NUMBER}, not "a/B"'),
-    ("advertise", {"topic": LIGHT, "type": "a/B"}, f'the topic {LIGHT} has the type {NUMBER}, not "a/B"'),
-    ("subscribe", {"topic": CO2, "compression": "cbor"}, 'compression must be none, not "cbor"'),
-    ("subscribe", {"topic": CO2, "fragment_size": 500}, "fragment_size must be none, not 500"),
-    ("subscribe", {"topic": CO2, "throttle_rate": -1}, "throttle_rate must be a number from 0 to 3600000 ms"),
-    (
-        "subscribe",
-        {"topic": CO2, "queue_length": "all"},
-        "queue_length must be a whole number of at least 0, not",
-    ),
-    ("set_level", {"level": "debug"}, "level must be none or error or warning or info, not"),
-    ("fragment", {"data": "x", "num": 0, "total": 1}, KNOWN),
-    ("auth", {"mac": "x"}, KNOWN),
+    ("publish", {"topic": CO2, "msg": {"data": 1}}),
+    ("advertise", {"topic": CO2}),
+    ("publish", {"topic": LIGHT, "msg": {"data": -1}}),
+    ("publish", {"topic": LIGHT, "msg": {}}),
+    ("publish", {"topic": LIGHT, "msg": {"data": 1, "x": 2}}),
+    ("publish", {"topic": LIGHT, "msg": 5}),
+    ("publish", {"topic": LIGHT}),
+    ("publish", {"topic": "nothing", "msg": {}}),
+    ("subscribe", {"topic": "nothing"}),
+    ("subscribe", {"topic": 5}),
+    ("subscribe", {}),
+    ("subscribe", {"topic": CO2, "type": "a/B"}),
+    ("advertise", {"topic": LIGHT, "type": "a/B"}),
+    ("subscribe", {"topic": CO2, "compression": "cbor"}),
+    ("subscribe", {"topic": CO2, "fragment_size": 500}),
+    ("subscribe", {"topic": CO2, "throttle_rate": -1}),
+    ("subscribe", {"topic": CO2, "queue_length": "all"}),
+    ("set_level", {"level": "debug"}),
 ]
 
 
@@ -115,13 +105,14 @@ class TestTopics:
             daemon.sensor[CO2].publish(613.0)
             assert (await ros.next())["msg"] == {"data": 613.0}
 
-    @pytest.mark.parametrize("quality", [Quality.FAULT, Quality.STALE, Quality.WARM_UP])
-    @pytest.mark.parametrize("value", [None, 612.5])
-    async def test_an_unusable_value_is_never_a_number(self, daemon, quality, value):
-        daemon.sensor[CO2].publish(value, quality)
+    async def test_an_unusable_value_is_never_a_number(self, daemon):
         async with connected(daemon) as ros:
-            answer = await ros.ask("subscribe", topic=CO2)
-            assert answer["msg"] == {"data": None, "quality": quality}
+            await ros.send("subscribe", topic=CO2)
+            await ros.answered()
+            for quality in (Quality.FAULT, Quality.STALE, Quality.WARM_UP):
+                for value in (None, 612.5):
+                    daemon.sensor[CO2].publish(value, quality)
+                    assert (await ros.next())["msg"] == {"data": None, "quality": quality}
 
     async def test_two_subscriptions_of_a_topic_get_each_message_once(self, daemon):
         async with connected(daemon) as ros:
@@ -138,47 +129,33 @@ class TestTopics:
             await ros.answered()
             assert "http" not in daemon.bus.topics.get(CO2).subscribers
 
-    async def test_the_newest_message_follows_the_throttle(self):
+    async def test_a_throttle_keeps_the_newest_message_or_a_queue(self):
         clock = ManualClock()
-        async with serving(clock=clock) as daemon, connected(daemon) as ros:
-            daemon.sensor[CO2].publish(1.0)
-            assert (await ros.ask("subscribe", topic=CO2, throttle_rate=2000))["msg"] == {"data": 1.0}
-            for value in (2.0, 3.0, 4.0):
-                daemon.sensor[CO2].publish(value)
-            await ros.answered()
-            await clock.advance(2)
-            assert (await ros.next())["msg"] == {"data": 4.0}
-
-    async def test_a_queue_keeps_the_messages_of_a_throttle(self):
-        clock = ManualClock()
-        async with serving(clock=clock) as daemon, connected(daemon) as ros:
-            daemon.sensor[CO2].publish(1.0)
-            await ros.ask("subscribe", topic=CO2, throttle_rate=2000, queue_length=2)
-            for value in (2.0, 3.0, 4.0):
-                daemon.sensor[CO2].publish(value)
-            for expected in (3.0, 4.0):
-                await ros.answered()
-                await clock.advance(2)
-                assert (await ros.next())["msg"] == {"data": expected}
+        for options, kept in (({}, [4.0]), ({"queue_length": 2}, [3.0, 4.0])):
+            async with serving(clock=clock) as daemon, connected(daemon) as ros:
+                daemon.sensor[CO2].publish(1.0)
+                first = await ros.ask("subscribe", topic=CO2, throttle_rate=2000, **options)
+                assert first["msg"] == {"data": 1.0}
+                for value in (2.0, 3.0, 4.0):
+                    daemon.sensor[CO2].publish(value)
+                for expected in kept:
+                    await ros.answered()
+                    await clock.advance(2)
+                    assert (await ros.next())["msg"] == {"data": expected}
 
     async def test_publish(self, daemon):
+        daemon.bus.topics.get(LIGHT).is_releasable = True
         async with connected(daemon) as ros:
-            await ros.send(
-                "advertise", topic=f"/{LIGHT}", type="std_msgs/Float64", latch=True, queue_size=100
-            )
-            await ros.send("publish", topic=f"/{LIGHT}", msg={"data": 8000})
-            await ros.send("unadvertise", topic=f"/{LIGHT}")
+            topic, kind = f"/{LIGHT}", "std_msgs/Float64"
+            await ros.send("advertise", topic=topic, type=kind, latch=True, queue_size=100)
+            await ros.send("publish", topic=topic, msg={"data": 8000})
+            await ros.send("unadvertise", topic=topic)
             await ros.answered()
             assert daemon.bus.topics.get(LIGHT).last.value == 8000.0
             await ros.send("publish", topic=POSITION, msg={"z": 3, "x": 1, "y": 2})
+            await ros.send("publish", topic=LIGHT, msg={"data": None})  # a release
             await ros.answered()
             assert daemon.bus.topics.get(POSITION).last.value == {"x": 1.0, "y": 2.0, "z": 3.0}
-
-    async def test_a_release_is_a_message_with_null(self, daemon):
-        daemon.bus.topics.get(LIGHT).is_releasable = True
-        async with connected(daemon) as ros:
-            await ros.send("publish", topic=LIGHT, msg={"data": None})
-            await ros.answered()
             assert daemon.bus.topics.get(LIGHT).last.value is None
 
     async def test_a_hint_is_a_warning(self, daemon):
@@ -190,14 +167,13 @@ class TestTopics:
             await ros.send("publish", id="p", topic=LIGHT, msg={"data": 1})
             await ros.answered()
 
-    @pytest.mark.parametrize(("operation", "members", "sentence"), REFUSED)
-    async def test_refusals(self, daemon, operation, members, sentence):
+    async def test_refusals(self, daemon, said):
         before = daemon.state()["topics"]
         async with connected(daemon) as ros:
-            if operation in {"fragment", "auth"}:
-                assert (await ros.ask(operation, **members))["msg"].startswith(sentence)
-            else:
-                assert (await ros.refused(operation, **members)).startswith(sentence)
+            for operation, members in REFUSED:
+                said(await ros.refused(operation, **members))
+            for unknown in ("fragment", "auth"):
+                said((await ros.ask(unknown, data="x"))["msg"])
             await ros.answered()
         assert daemon.state()["topics"] == before
 
@@ -211,28 +187,24 @@ class TestServices:
             assert await ros.call(STOP) == ({"success": True, "message": "stopped"}, True)
         assert len(daemon.runner.calls) == 3
 
-    @pytest.mark.parametrize(
-        ("service", "args", "sentence"),
-        [
-            (START, {"recipe_id": "unknown"}, "there is no recipe named unknown"),
-            (START, {}, f"{START}: the argument recipe_id is missing"),
-            (START, [1], "recipe_id must be a text of at most 200 characters, not 1"),
-            (CALIBRATE, [10], "reference must be a number from 400 to 2000 ppm, not 10"),
-            ("nothing", None, 'there is no service named "nothing"'),
-            ("rosapi/nothing", None, 'there is no service named "rosapi/nothing"'),
-            ("rosapi/topic_type", None, "rosapi/topic_type: the argument topic is missing"),
-            ("rosapi/topic_type", {"topic": "nothing"}, 'there is no topic named "nothing"'),
-            ("rosapi/get_param", ["nothing"], 'there is no parameter named "nothing"'),
-            (
-                "rosapi/set_param",
-                {"name": "a", "value": "{"},
-                "the value is not well-formed JSON: Input data was truncated",
-            ),
-        ],
-    )
-    async def test_refusals(self, daemon, service, args, sentence):
+    async def test_refusals(self, daemon, said):
         async with connected(daemon) as ros:
-            assert await ros.call(service, args) == (sentence, False)
+            for service, args in (
+                (START, {"recipe_id": "unknown"}),
+                (START, {}),
+                (START, [1]),
+                (CALIBRATE, [10]),
+                ("nothing", None),
+                ("rosapi/nothing", None),
+                ("rosapi/topic_type", None),
+                ("rosapi/topic_type", {"topic": "nothing"}),
+                ("rosapi/get_param", ["nothing"]),
+                ("rosapi/set_param", {"name": "sensors/scd30/interval", "value": "0.1"}),
+                ("rosapi/set_param", {"name": "a", "value": "{"}),
+            ):
+                sentence, result = await ros.call(service, args)
+                assert not result
+                said(sentence)
 
     async def test_a_slow_service_holds_up_nothing_else(self, daemon):
         go_on = asyncio.Event()
@@ -263,33 +235,6 @@ class TestServices:
             assert await ros.call("defective") == ("internal error; see growd's log", False)
             await ros.answered()
 
-    async def test_parameters(self, daemon):
-        name = "/sensors/scd30/interval"
-        async with connected(daemon) as ros:
-            assert await ros.call("rosapi/get_param", {"name": name}) == ({"value": "5.0"}, True)
-            done = {"successful": True, "reason": ""}
-            assert await ros.call("rosapi/set_param", {"name": name, "value": "7.5"}) == (done, True)
-            assert daemon.store.kept[name[1:]] == 7.5
-            assert name in (await ros.call("rosapi/get_param_names"))[0]["names"]
-            sentence, result = await ros.call("rosapi/set_param", {"name": name, "value": "0.1"})
-            assert (sentence, result) == (
-                "sensors/scd30/interval must be a number from 2 to 1800 s, not 0.1",
-                False,
-            )
-            assert await ros.call("rosapi/delete_param", {"name": name}) == (done, True)
-            assert daemon.bus.parameters.get(name) == 5.0
-
-    async def test_rosapi(self, daemon):
-        async with connected(daemon) as ros:
-            topics, _ = await ros.call("/rosapi/topics")
-            assert dict(zip(topics["topics"], topics["types"], strict=True))[f"/{CO2}"] == "std_msgs/Float64"
-            assert (await ros.call("/rosapi/topic_type", [f"/{CO2}"]))[0]["type"] == "std_msgs/Float64"
-            services, _ = await ros.call("/rosapi/services")
-            assert services == {"services": [f"/{START}", f"/{STOP}", f"/{CALIBRATE}"]}
-            assert (await ros.call("/rosapi/service_type", [f"/{START}"]))[0] == {"type": "growd/StartRecipe"}
-            nodes, _ = await ros.call("/rosapi/nodes")
-            assert nodes == {"nodes": ["/http", "/recipe_runner", "/scd30"]}
-
     def test_the_documentation_names_all_services_of_rosapi(self):
         text = (ROOT / "docs/clients.md").read_text(encoding="utf-8")
         (sentence,) = re.findall(
@@ -306,13 +251,14 @@ class TestBounds:
             assert (await answer.json())["error"] == "upgrade_required"
         async with daemon.session.post(f"{daemon.origin}/_svc/rosbridge") as answer:
             assert answer.status == 405
+        assert await refused_handshake(daemon, Host="evil.example") == 421
 
-    @pytest.mark.parametrize("origins", [(), ("*",), ("http://else.example",)])
-    async def test_pages_of_other_sites_get_no_websocket(self, origins):
-        async with serving(policy=Http(hosts=NAMES, origins=origins)) as daemon:
-            assert await refused_handshake(daemon, Origin=OTHER_SITE) == 403
-            assert await refused_handshake(daemon, Origin="null") == 403
-            assert len(daemon.api.streams) == 0
+    async def test_pages_of_other_sites_get_no_websocket(self):
+        for origins in ((), ("*",), ("http://else.example",)):
+            async with serving(policy=Http(hosts=NAMES, origins=origins)) as daemon:
+                assert await refused_handshake(daemon, Origin=OTHER_SITE) == 403
+                assert await refused_handshake(daemon, Origin="null") == 403
+                assert len(daemon.api.streams) == 0
 
     async def test_pages_of_growd_and_of_named_origins_may(self):
         async with serving(policy=Http(hosts=NAMES, origins=(OTHER_SITE, "*"))) as daemon:
@@ -320,22 +266,10 @@ class TestBounds:
                 async with connected(daemon, headers={"Origin": origin}) as ros:
                     await ros.answered()
 
-    async def test_a_foreign_host_is_refused(self, daemon):
-        assert await refused_handshake(daemon, Host="evil.example") == 421
-
     async def test_garbage_is_refused_and_the_connection_stays(self, daemon):
+        texts = ("", "{", "[]", "5", "null", '{"op": []}', '{"op": 1}', "[" * 5000, '{"op": "\\ud800"}')
         async with connected(daemon) as ros:
-            for text in (
-                "",
-                "{",
-                "[]",
-                "5",
-                "null",
-                '{"op": []}',
-                '{"op": 1}',
-                "[" * 5000,
-                '{"op": "\\ud800"}',
-            ):
+            for text in texts:
                 await ros.socket.send_str(text)
                 answer = await ros.next()
                 assert (answer["op"], answer["level"]) == ("status", "error")
@@ -365,11 +299,10 @@ class TestBounds:
             for number in range(MOST_SUBSCRIPTIONS):
                 await ros.send("subscribe", id=f"{number}", topic=CO2)
             said(await ros.refused("subscribe", topic=LIGHT))
-            for number in range(3_000):
+            for number in range(300):
                 await ros.send("subscribe", id=f"more {number}", topic=LIGHT)
                 assert (await ros.next())["level"] == "error"
-            subscriptions = daemon.bus.topics.get(CO2)._subscriptions
-            assert len(subscriptions) == 1
+            assert len(daemon.bus.topics.get(CO2)._subscriptions) == 1
         await until(lambda: not daemon.bus.topics.get(CO2).subscribers)
 
     async def test_a_connection_is_a_stream(self):
@@ -385,18 +318,15 @@ class TestBounds:
             assert await ros.call(STOP) == ("127.0.0.1 sends more than 1 requests a second", False)
         assert daemon.runner.calls == []
 
-    async def test_a_slow_reader_loses_the_oldest_messages_and_is_told(self):
+    async def test_a_slow_reader_loses_the_oldest_messages_and_is_told(self, said):
         async with serving(limits=Limits(stream_queue=3)) as daemon, connected(daemon) as ros:
             await ros.send("subscribe", topic=CO2)
             await ros.answered()
             for value in range(10):  # in one turn of the loop
                 daemon.sensor[CO2].publish(float(value))
             told = await ros.next()
-            assert told == {
-                "op": "status",
-                "level": "warning",
-                "msg": f"7 messages of {CO2} dropped: this client reads too slowly",
-            }
+            assert (told["op"], told["level"]) == ("status", "warning")
+            said(told["msg"])
             assert [(await ros.next())["msg"]["data"] for _ in range(3)] == [7.0, 8.0, 9.0]
 
     async def test_a_client_that_reads_nothing_uses_little_memory(self):
@@ -419,39 +349,29 @@ class TestBounds:
                     texts.append(message["msg"]["data"])
             assert len(texts) < 2_000
 
-    async def test_pings_are_answered(self, daemon):
-        async with connected(daemon, autoping=False) as ros:
+    @pytest.mark.long
+    async def test_pings_are_answered_and_a_client_that_answers_none_is_disconnected(self):
+        limits = Limits(heartbeat_s=1.0)
+        async with serving(limits=limits) as daemon, connected(daemon, autoping=False) as ros:
             await ros.socket.ping(b"there?")
             message = await ros.socket.receive(PATIENCE_S)
             assert (message.type, message.data) == (WSMsgType.PONG, b"there?")
-
-    @pytest.mark.long
-    async def test_a_client_that_answers_no_ping_is_disconnected(self):
-        async with (
-            serving(limits=Limits(heartbeat_s=1.0)) as daemon,
-            connected(daemon, autoping=False) as ros,
-        ):
             assert (await ros.socket.receive(PATIENCE_S)).type is WSMsgType.PING
-            assert (await ros.socket.receive(PATIENCE_S)).type in {
-                WSMsgType.CLOSED,
-                WSMsgType.ERROR,
-                WSMsgType.CLOSE,
-            }
+            ends = {WSMsgType.CLOSED, WSMsgType.ERROR, WSMsgType.CLOSE}
+            assert (await ros.socket.receive(PATIENCE_S)).type in ends
             await until(lambda: len(daemon.api.streams) == 0)
 
-    async def test_the_end_of_growd_closes_it(self, daemon):
+    async def test_the_end_of_growd_or_of_a_client_leaves_nothing(self, daemon):
+        async with connected(daemon) as vanishing:
+            await vanishing.send("subscribe", topic=CO2)
+            await vanishing.answered()
+            vanishing.socket._response.connection.transport.abort()
+        await until(lambda: len(daemon.api.streams) == 0)
+        await until(lambda: not daemon.bus.topics.get(CO2).subscribers)
         async with connected(daemon) as ros:
             await ros.send("subscribe", topic=CO2)
             await ros.answered()
             daemon.api.end_streams()
             message = await ros.socket.receive(PATIENCE_S)
             assert (message.type, message.data) == (WSMsgType.CLOSE, 1001)
-        await until(lambda: not daemon.bus.topics.get(CO2).subscribers)
-
-    async def test_a_client_that_vanishes_leaves_nothing(self, daemon):
-        async with connected(daemon) as ros:
-            await ros.send("subscribe", topic=CO2)
-            await ros.answered()
-            ros.socket._response.connection.transport.abort()
-        await until(lambda: len(daemon.api.streams) == 0)
         await until(lambda: not daemon.bus.topics.get(CO2).subscribers)

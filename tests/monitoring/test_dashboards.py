@@ -41,10 +41,8 @@ def test_every_data_source_is_provisioned(name):
 
 
 def test_the_dashboards_have_their_own_uid_and_title():
-    found = [dashboard(name) for name in NAMES]
-    assert (
-        len({board["uid"] for board in found}) == len({board["title"] for board in found}) == len(NAMES) == 3
-    )
+    found = [(board["uid"], board["title"]) for board in map(dashboard, NAMES)]
+    assert [len(set(each)) for each in zip(*found, strict=True)] == [3, 3]
 
 
 @boards

@@ -25,6 +25,7 @@ from support.dashboards import (
     filled,
     targets,
 )
+from support.http_server import serving_http
 from support.ports import held_port
 from support.status import SHELF
 from support.waiting import until_found
@@ -97,25 +98,6 @@ def test_the_documentation_lists_every_alert():
     assert listed == [rule["alert"] for rule in rules]
 
 
-@asynccontextmanager
-async def chamber():
-    """The address of a server that answers with the metrics of a chamber."""
-
-    async def metrics(_):
-        body, kind = await asyncio.to_thread(render, MONITORED, "")
-        return web.Response(body=body, headers={"Content-Type": kind})
-
-    runner = web.ServerRunner(web.Server(metrics))
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        host, port = runner.addresses[0]
-        yield f"{host}:{port}"
-    finally:
-        await runner.cleanup()
-
-
 def configured(folder, target):
     """The files of docs/monitoring for this one chamber, asked each half second."""
     text = (MONITORING / "prometheus.yml").read_text()
@@ -167,10 +149,14 @@ def queries():
 @pytest.mark.long
 @needs["prometheus"]
 async def test_every_query_has_an_answer(tmp_path):
+    async def metrics(_):
+        body, kind = await asyncio.to_thread(render, MONITORED, "")
+        return web.Response(body=body, headers={"Content-Type": kind})
+
     assert len(queries()) > 30
     async with (
-        chamber() as target,
-        prometheus(tmp_path, target) as address,
+        serving_http(metrics) as chamber,
+        prometheus(tmp_path, chamber.removeprefix("http://")) as address,
         aiohttp.ClientSession() as session,
     ):
         for query in queries().values():  # rates and alerts need a second sample
@@ -181,4 +167,4 @@ async def test_every_query_has_an_answer(tmp_path):
             f"growd_{kind}_air_humidity_ratio" for kind in ("measured", "desired", "band_min", "band_max")
         }
         (info,) = await rows(session, address, "growd_build_info")
-        assert (info["metric"]["instance"], info["metric"]["url"]) == (CHAMBER, f"http://{target}")
+        assert (info["metric"]["instance"], info["metric"]["url"]) == (CHAMBER, chamber)

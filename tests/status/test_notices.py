@@ -57,6 +57,8 @@ def test_a_notice_names_the_service_that_helps():
         "alerts/acknowledge": {"alert": "a1"},
     }
     assert [each.service for each in NOTICES if each.kind == "hold"] == ["hold/release", ""]
+    (notice,) = notices_of(replace(EMPTY, alerts=[replace(ALERT, acknowledged_by="ann")]))
+    assert (notice.severity, notice.service, notice.code) == ("note", "", "alert_acknowledged")
 
 
 def test_a_notice_says_what_it_is_about_and_since_when():
@@ -72,12 +74,6 @@ def test_the_advice_of_a_device_is_its_remedy_and_said_once():
     (notice,) = notices_of(replace(EMPTY, devices=[failed]))
     assert notice.text.endswith("no answer at 0x61")
     assert notice.remedy == "Check its wiring."
-
-
-def test_an_acknowledged_alert_is_a_note_without_a_service():
-    (notice,) = notices_of(replace(EMPTY, alerts=[replace(ALERT, acknowledged_by="ann")]))
-    assert (notice.severity, notice.service) == ("note", "")
-    assert notice.code == "alert_acknowledged"
 
 
 async def test_the_node_has_the_notices_with_the_status():

@@ -11,7 +11,7 @@ from growd.api.monitoring import add_monitoring
 from growd.status.model import ComponentStatus, DeviceStatus, InterlockStatus, Problem, RecipeStatus, Status
 from growd.status.notices import notices_of
 from growd.status.status_node import StatusNode
-from growd.status.summary import health, readiness, service_line, verdict_of
+from growd.status.summary import health, service_line, verdict_of
 from growd_cli.status_table import report
 from support.daemon import serving
 from support.status import EMPTY, FULL, NEVER, STORE
@@ -46,20 +46,6 @@ def test_health_is_lost_by_what_does_not_work_but_not_by_a_sensor(change, expect
     assert health(replace(WELL, **change)) == expected
 
 
-@pytest.mark.parametrize(
-    ("stage", "expected"), [("starting", "starting"), ("running", ""), ("stopping", "stopping")]
-)
-def test_growd_is_ready_while_it_runs(stage, expected):
-    assert readiness(replace(WELL, stage=stage)) == expected
-
-
-def test_the_service_line_names_a_database_that_stores_no_points():
-    status = replace(WELL, store=replace(STORE, waiting=2, shipping="no answer in 30 s"))
-    line = service_line(status)
-    assert "; 2 points waiting, the database stores no points: no answer in 30 s" in line
-    assert line.startswith("warning: ")
-
-
 SIX = datetime.fromisoformat("2026-11-24T06:00").timestamp()  # of this machine
 
 
@@ -86,6 +72,9 @@ def test_the_service_line_begins_with_the_first_failure():
     status = replace(WELL, problems=[Problem("a", is_failure=True), Problem("b", is_failure=True)])
     assert service_line(status) == "FAILED: a (and 1 more); 0 of 0 devices well; 0 points waiting"
     assert service_line(replace(WELL, problems=[Problem("a")])).startswith("warning: a;")
+    line = service_line(replace(WELL, store=replace(STORE, waiting=2, shipping="no answer in 30 s")))
+    assert "; 2 points waiting, the database stores no points: no answer in 30 s" in line
+    assert line.startswith("warning: ")
 
 
 @pytest.mark.parametrize(("ago", "fails"), [(60, True), (2 * 86_400, False)])
@@ -121,8 +110,11 @@ async def test_the_ready_page_follows_the_stage():
         assert await page(daemon, "ready") == (503, "stopping\n", plain)
 
 
-async def test_the_health_page_and_the_status_show_a_component_that_keeps_failing():
-    async with rigged() as (daemon, _):
+async def test_the_health_page_and_the_status_show_what_keeps_failing_or_is_stuck():
+    async with rigged() as (daemon, status):
+        with daemon.bus.liveness.heartbeat("recorder", patience_s=-1.0):
+            assert status.snapshot().stuck == ["recorder"]
+            assert (await page(daemon, "health"))[:2] == (503, "stuck\n")
         for _ in range(2):
             daemon.bus.liveness.failed("recorder", ValueError("an empty name"))
         assert (await page(daemon, "health"))[:2] == (200, "ok\n")
@@ -133,13 +125,6 @@ async def test_the_health_page_and_the_status_show_a_component_that_keeps_failin
     (notice,) = notices_of(status)
     assert (notice.severity, notice.code) == ("failure", "component_failing")
     assert status.components == [ComponentStatus("recorder", 3, "ValueError: an empty name", is_failing=True)]
-
-
-async def test_a_stuck_loop_is_in_the_status():
-    async with rigged() as (daemon, status):
-        with daemon.bus.liveness.heartbeat("recorder", patience_s=-1.0):
-            assert status.snapshot().stuck == ["recorder"]
-            assert (await page(daemon, "health"))[:2] == (503, "stuck\n")
 
 
 async def test_a_node_that_fails_to_report_its_state_does_not_hide_the_others():

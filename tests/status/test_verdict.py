@@ -61,15 +61,14 @@ def verdict(status):
 def test_an_absent_sensor_is_one_notice_with_its_effects_and_its_alert():
     (cause,) = notices_of(ABSENT)
     assert (cause.code, cause.alerts) == ("device_failed", ["a1"])
-    assert [each.code for each in cause.effects] == [
-        "variable_unknown",
-        "variable_unknown",
-        "interlock",
-        "set_point_missed",
-    ]
+    effects = ["variable_unknown", "variable_unknown", "interlock", "set_point_missed"]
+    assert [each.code for each in cause.effects] == effects
     found = verdict(ABSENT)
     assert (found.state, found.code, found.problems, found.effects) == ("trouble", "device_failed", 1, 4)
     assert found.remedy
+    # its sentences have names in place of ids
+    texts = " ".join(each.text for each in (cause, *cause.effects))
+    assert not [each for each in ("air_", "e/") if each in texts]
 
 
 def test_all_devices_of_a_line_that_fail_are_one_notice_of_the_line():
@@ -123,29 +122,14 @@ def test_a_database_has_time_to_start_and_is_neither_well_nor_away_meanwhile():
 
 def test_a_reason_without_a_code_has_no_cause():
     (missed,) = ABSENT.attainment
-    for reason in (
-        None,
-        {"code": "", "fields": {}, "text": "?"},
-        {"code": "output_held", "fields": {"by": "?"}},
-    ):
+    nameless = {"code": "", "fields": {}, "text": "?"}
+    for reason in (None, nameless, nameless | {"code": "output_held", "fields": {"by": "?"}}):
         status = replace(EMPTY, attainment=[replace(missed, reason=reason)])
         assert [each.code for each in notices_of(status)] == ["set_point_missed"]
 
 
 def test_all_is_well_counts_the_values_at_their_set_points():
-    status = replace(
-        EMPTY,
-        variables=[
-            variable("air_temperature", WARM, "at_set_point"),
-            variable("air_humidity", WARM, "approaching"),
-            variable("air_pressure", WARM, "free"),
-        ],
-    )
+    states = {"air_temperature": "at_set_point", "air_humidity": "approaching", "air_pressure": "free"}
+    status = replace(EMPTY, variables=[variable(name, WARM, state) for name, state in states.items()])
     assert verdict(status).fields == {"at_set_point": 1, "with_set_point": 2}
     assert verdict(status).state == "well"
-
-
-def test_sentences_have_names_in_place_of_ids():
-    texts = " ".join(each.text for cause in notices_of(ABSENT) for each in (cause, *cause.effects))
-    assert "air_" not in texts
-    assert "e/" not in texts
