@@ -383,7 +383,7 @@ def narrow(transport):
 
 @OVER_TCP
 class TestPipelining:
-    COUNT = 10_000
+    COUNT = 2_000
 
     async def test_all_are_answered_in_order_and_others_have_their_turn(self, daemon, monkeypatch):
         echo = Echo()
