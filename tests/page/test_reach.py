@@ -135,4 +135,3 @@ async def test_a_set_point_is_shown_as_it_was_typed(shared, browser, client):
         await client.until(lambda: client.last("desired/air_carbon_dioxide"), lambda value: value == 850.5)
         await tab.page.reload()
         await expect(field).to_have_value("850.5")
-        await client.publish("desired/air_carbon_dioxide", None)

@@ -2,34 +2,34 @@
 
 import re
 
+import aiohttp
 import pytest_asyncio
 from playwright.async_api import expect
 
 from support.browser import opened
-from support.page import PLACE, address, in_browser
+from support.page import PLACE, Client, address, in_browser
 
 pytestmark = in_browser
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def runs(shared, client):
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def runs(lasting):
     """Two runs that have ended, with their figures; the newest first."""
-    await shared.until_there("recipes/lettuce_days")
+    async with aiohttp.ClientSession() as session:
+        client = Client(lasting[0], session)
 
-    async def listed():
-        return (await client.get(f"runs/{PLACE}"))["runs"]
+        async def newest():
+            return (await client.get(f"runs/{PLACE}"))["runs"][:2]
 
-    for number in range(len(await listed()), 2):
-        await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days", by="Ada")
-        await client.until(client.run, lambda run: run["elapsed_s"] > 70)
-        await client.publish("measured/harvest_fresh_mass", 200 + number)
-        await client.call(f"{PLACE}/stop_recipe", by="Ben")
-    found = await client.until(listed, lambda those: len(those) == 2 and those[0]["ended"])
-    for run in found:
-        await client.until(
-            lambda run=run: client.get(f"run/{run['id']}"), lambda run: run["run"].get("figures")
-        )
-    return found
+        for number in range(2):
+            await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days", by="Ada")
+            await client.until(client.run, lambda run: run["elapsed_s"] > 70)
+            await client.publish("measured/harvest_fresh_mass", 200 + number)
+            await client.call(f"{PLACE}/stop_recipe", by="Ben")
+            found = await client.until(newest, lambda runs: runs and runs[0]["ended"])
+            run = f"run/{found[0]['id']}"
+            await client.until(lambda run=run: client.get(run), lambda its: its["run"].get("figures"))
+        return found
 
 
 async def test_a_run_has_its_figures_notes_and_record(shared, browser, runs):

@@ -46,11 +46,9 @@ async def test_what_another_client_sets_does_not_replace_what_one_types(shared, 
         await field.press_sequentially("34")
         await field.press("Enter")
         await client.until(lambda: client.last("desired/light_illuminance"), lambda value: value == 1234)
-        await client.publish("desired/light_illuminance", None)
 
 
 async def test_a_recipe_started_by_one_is_paused_by_another(shared, browser, client):
-    await shared.until_there("recipes/demo_day")
     async with (
         opened(browser, address(shared, "recipes", "recipe=lettuce_days")) as one,
         opened(browser, address(shared), viewport=DESK, locale="de-DE") as other,
