@@ -58,19 +58,21 @@ def test_all_files_are_installed_in_their_places(fresh, tmp_path):
     assert record["version"] == "1.2.0"
     assert record["digest"] == json.loads(files[f"{current}/version.json"])["digest"]
     assert not [command for command in fresh.commands if "systemctl" in command]  # of another machine
+    assert_locked(fresh.commands)
 
 
-@pytest.mark.parametrize("kind", ["wheel", "checkout"])
-def test_exactly_the_locked_packages_are_installed(fresh, tmp_path, kind):
-    fresh.install(wheel(tmp_path, "1.2.0") if kind == "wheel" else CHECKOUT)
-    pips = [command for command in fresh.commands if "pip" in command]
-    assert {Path(command[-1]).name for command in pips} == {"run.lock", "node.lock"}
+def assert_locked(commands):
+    """Exactly the locked packages were installed."""
+    pips = [command for command in commands if "pip" in command]
+    assert {Path(command[-1]).name for command in pips} >= {"run.lock"}
+    assert {Path(command[-1]).name for command in pips} <= {"run.lock", "node.lock"}
     assert all({"--require-hashes", "--no-deps", "--only-binary=:all:"} <= set(command) for command in pips)
 
 
 def test_from_a_checkout_npm_adds_the_libraries_of_the_page_and_nothing_else(fresh):
     use_couchdb(fresh)
     fresh.install(CHECKOUT)
+    assert_locked(fresh.commands)
     page = fresh.home / "current/lib/growd/_page"
     assert (page / "index.html").read_bytes() == (CHECKOUT / "page/index.html").read_bytes()
     served = json.loads((page / "package.json").read_text())["vendor"].values()
@@ -181,29 +183,23 @@ def test_after_a_failure_the_next_try_has_what_was_downloaded(fresh, tmp_path, m
     [
         ("Temporary failure in name resolution", "; connect a network, or use a bundle"),
         ("THESE PACKAGES DO NOT MATCH THE HASHES", "HASHES"),
+        (None, "Temporary failure in name resolution; connect a network, or use a bundle"),  # for pip itself
     ],
 )
-def test_without_a_network_a_bundle_is_named(fresh, tmp_path, cause, ending):
-    def fail(command):
+def test_without_a_network_a_bundle_is_named(fresh, tmp_path, monkeypatch, cause, ending):
+    def fail(command, *_):
+        if cause is None:
+            raise URLError(socket.gaierror(-3, "Temporary failure in name resolution"))
         raise ProgramError(command, cause)
 
-    fresh.machine = Machine(fresh.root, fail)
+    if cause is None:
+        monkeypatch.setattr(packages, "fetch_pip", fail)
+        monkeypatch.setattr(packages.importlib.util, "find_spec", lambda _: None)
+    else:
+        fresh.machine = Machine(fresh.root, fail)
     with pytest.raises(InstallError) as said:
         fresh.install(wheel(tmp_path, "1.2.0"))
     assert str(said.value).endswith(ending)
-
-
-def test_without_a_network_for_pip_itself_a_bundle_is_named(fresh, tmp_path, monkeypatch):
-    def fail(*_):
-        raise URLError(socket.gaierror(-3, "Temporary failure in name resolution"))
-
-    monkeypatch.setattr(packages, "fetch_pip", fail)
-    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(InstallError) as said:
-        fresh.install(wheel(tmp_path, "1.2.0"))
-    assert str(said.value).endswith(
-        "Temporary failure in name resolution; connect a network, or use a bundle"
-    )
 
 
 def test_an_incomplete_folder_is_removed_and_built_again(fresh, tmp_path):
@@ -296,16 +292,26 @@ def test_a_purge_empties_a_data_folder_that_is_a_disk_of_its_own(fresh, tmp_path
     assert left[-2:] == [str(data), f"{fresh.root}/opt"]
 
 
-def test_uninstall_refuses_while_an_installation_is_at_work(fresh, tmp_path):
+def test_uninstall_refuses_while_an_installation_is_at_work_and_removes_no_folder_in_place_of_a_file(
+    fresh, tmp_path
+):
     fresh.install(wheel(tmp_path, "1.2.0"))
     before = fresh.files()
+    uninstall = ["uninstall", "--root", str(fresh.root)]
     with locked(fresh.machine):
-        said = CliRunner().invoke(main, ["uninstall", "--root", str(fresh.root)])
+        said = CliRunner().invoke(main, uninstall)
     assert (said.exit_code, said.output) == (
         1,
         "growd: another installation or upgrade of growd is at work\n",
     )
     assert fresh.files() == before
+    place = fresh.root / PLACES["growd.service"]
+    place.unlink()
+    (place / "folder").mkdir(parents=True)
+    said = CliRunner().invoke(main, uninstall)
+    assert said.exit_code == 1
+    assert said.output.endswith(f"growd: {place}: Is a directory\n")
+    assert (place / "folder").exists()
 
 
 @pytest.mark.parametrize("is_same", [True, False])
@@ -316,17 +322,6 @@ def test_only_a_change_restarts_the_service(fresh, tmp_path, monkeypatch, is_sam
     fresh.install(wheel(tmp_path, "1.2.0" if is_same else "1.3.0"))
     starts = [command[1] for command in fresh.commands if command[-1] == "growd.service"]
     assert starts == ["reset-failed", "start" if is_same else "restart"]
-
-
-def test_uninstall_removes_no_folder_in_the_place_of_a_file(fresh, tmp_path):
-    fresh.install(wheel(tmp_path, "1.2.0"))
-    place = fresh.root / PLACES["growd.service"]
-    place.unlink()
-    (place / "folder").mkdir(parents=True)
-    said = CliRunner().invoke(main, ["uninstall", "--root", str(fresh.root)])
-    assert said.exit_code == 1
-    assert said.output.endswith(f"growd: {place}: Is a directory\n")
-    assert (place / "folder").exists()
 
 
 @pytest.mark.parametrize("umask", [0, 0o077])
@@ -376,7 +371,11 @@ def test_an_upgrade_preserves_socket_configuration_and_data(fresh, tmp_path):
     assert fresh.install(newer) == []  # it is not put there again
 
 
-def test_an_older_version_is_refused(fresh, tmp_path):
+def test_an_older_version_and_an_invalid_wheel_are_refused(fresh, tmp_path):
+    (tmp_path / "growd-1.0-py3-none-any.whl").write_text("no archive")
+    with pytest.raises(InstallError, match=r"growd-1.0-py3-none-any.whl is damaged: File is not a zip file"):
+        fresh.install(tmp_path / "growd-1.0-py3-none-any.whl")
+    assert list(fresh.root.iterdir()) == []
     fresh.install(wheel(tmp_path, "1.10.0"))
     with pytest.raises(InstallError, match=r"growd 1\.9\.0 is older than the installed 1\.10\.0"):
         refuse_older(fresh.machine, source_at(wheel(tmp_path, "1.9.0")))
@@ -402,26 +401,20 @@ def test_uninstall_removes_what_was_installed(fresh, tmp_path, *, purge):
         assert uninstall_steps(fresh.machine, purge=False) == []
 
 
-def test_the_hardware_watchdog_is_installed_and_removed(fresh, tmp_path):
-    file = fresh.root / "etc/systemd/system.conf.d/growd-watchdog.conf"
-    fresh.install(wheel(tmp_path, "1.2.0"))
-    assert not file.exists()
-    fresh.install(wheel(tmp_path, "1.2.0"), with_watchdog=True)
-    assert "RuntimeWatchdogSec=15s\n" in file.read_text()
-    fresh.install(wheel(tmp_path, "1.3.0", "# newer\n"))
-    assert file.read_text().endswith("# newer\n")
-    fresh.uninstall()
-    assert not file.exists()
-
-
 @pytest.mark.parametrize("with_watchdog", [True, False])
-def test_systemd_is_reexecuted_for_the_hardware_watchdog(with_watchdog, fresh, tmp_path, monkeypatch):
+def test_the_hardware_watchdog_is_installed_and_removed(with_watchdog, fresh, tmp_path, monkeypatch):
     monkeypatch.setattr(Machine, "is_live", True)
+    file = fresh.root / "etc/systemd/system.conf.d/growd-watchdog.conf"
     fresh.install(wheel(tmp_path, "1.2.0"), with_watchdog=with_watchdog)
-    assert (["systemctl", "daemon-reexec"] in fresh.commands) == with_watchdog
+    assert (["systemctl", "daemon-reexec"] in fresh.commands) == file.exists() == with_watchdog
+    if with_watchdog:
+        assert "RuntimeWatchdogSec=15s\n" in file.read_text()
+        fresh.install(wheel(tmp_path, "1.3.0", "# newer\n"))
+        assert file.read_text().endswith("# newer\n")
     fresh.commands.clear()
     fresh.uninstall()
     assert (["systemctl", "daemon-reexec"] in fresh.commands) == with_watchdog
+    assert not file.exists()
 
 
 def test_a_dry_run_prints_the_steps_only(fresh, tmp_path):
@@ -493,13 +486,6 @@ def test_impossible_installations_are_one_sentence(fresh, tmp_path, arguments, w
     assert said.exit_code == 1
     assert said.output.startswith("growd: ")
     assert words.format(folder=tmp_path) in said.output
-    assert list(fresh.root.iterdir()) == []
-
-
-def test_an_invalid_wheel_changes_nothing(fresh, tmp_path):
-    (tmp_path / "growd-1.0-py3-none-any.whl").write_text("no archive")
-    with pytest.raises(InstallError, match=r"growd-1.0-py3-none-any.whl is damaged: File is not a zip file"):
-        fresh.install(tmp_path / "growd-1.0-py3-none-any.whl")
     assert list(fresh.root.iterdir()) == []
 
 

@@ -203,7 +203,7 @@ class TestSchemas:
 
         for edge in (*EDGES, *BOUNDS, *(beside for bound in BOUNDS for beside in (bound - 1, bound + 1))):
             is_same(edge)
-        settings(max_examples=200)(given(JSON)(is_same))()
+        settings(max_examples=60)(given(JSON)(is_same))()
 
     async def test_arguments_of_services(self, daemon, document):
         services = {name: daemon.bus.services.get(name) for name in (START, STOP, CALIBRATE)}
@@ -218,7 +218,7 @@ class TestSchemas:
         value = st.sampled_from([420, 3, True, "basil"]) | JSON
         names = {name: [each.name for each in service.arguments] for name, service in services.items()}
 
-        @settings(max_examples=150)
+        @settings(max_examples=60)
         @given(st.data(), st.sampled_from([*services]))
         def same(data, name):
             by_name = st.dictionaries(st.sampled_from([*names[name], "x"]), value, max_size=4)
