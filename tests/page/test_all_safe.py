@@ -124,17 +124,13 @@ async def test_the_button_is_at_the_top_right_of_each_view(shared, browser, view
             assert box["height"] >= 40
 
 
-async def test_one_press_does_nothing(shared, browser, client):
+async def test_one_press_does_nothing_and_the_page_says_so_if_it_was_not_done(shared, browser, client):
     async with timed(browser, address(shared)) as page:
         await page.get_by_role("button", name="All safe").click()
         await expect(page.get_by_role("button", name="Press again")).to_be_visible()
         await page.clock.run_for(6_000)
         await expect(page.get_by_role("button", name="All safe")).to_be_visible()
         assert not await is_held(client)
-
-
-async def test_the_page_says_so_if_it_was_not_done(shared, browser):
-    async with timed(browser, address(shared)) as page:
         await page.route("**/service/hold/set", lambda route: route.abort())
         await pressed_twice(page)
         bar = page.get_by_role("alert").filter(has_text="NOT CONFIRMED")

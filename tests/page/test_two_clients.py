@@ -29,9 +29,9 @@ async def test_a_set_point_of_one_client_appears_at_another(shared, browser):
     async with opened(browser, at) as one, opened(browser, at) as other:
         fields = [tab.page.get_by_role("dialog").get_by_label("Set point of Light") for tab in (one, other)]
         await connected(other.page)
-        await fields[0].fill("7000")
+        await fields[0].fill("7000.5")
         await fields[0].press("Enter")
-        await expect(fields[1]).to_have_value("7000")
+        await expect(fields[1]).to_have_value("7000.5")  # as it was typed
         await other.page.get_by_role("dialog").get_by_role("button", name="Release").click()
         await expect(fields[0]).to_have_value("")
 
