@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from growd_drivers.errors import DriverError, TransferError
+from growd_drivers.errors import DeviceMissingError, DriverError, TransferError
 from growd_hwsim.chamber import Air
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.faults import Fault
@@ -34,6 +34,19 @@ def check(bench, sample):
 )
 def test_a_reading_is_the_air_around_the_chip(bench, air):
     bench.air = air
+    bench.start()
+    check(bench, bench.next())
+
+
+def test_a_chip_that_was_unplugged_is_set_up_again(bench):
+    bench.start()
+    bench.next()
+    bench.disconnect()
+    with pytest.raises(DeviceMissingError):
+        bench.next()
+    bench.chip.power_cycle()
+    bench.connect()
+    bench.clock.advance(1.0)
     bench.start()
     check(bench, bench.next())
 
