@@ -419,7 +419,7 @@ class TestPipelining:
     async def test_little_is_read_behind_a_request_that_is_not_answered(self, daemon, monkeypatch, pad):
         held = Held()
         monkeypatch.setattr(daemon.database, "handle", held.handle)
-        count = 1_000_000 // len(numbered(1, pad))  # many times what is read ahead
+        count = 500_000 // len(numbered(1, pad))  # many times what is read ahead
         async with raw_client(daemon.port) as client:
             sending = asyncio.create_task(client.send(numbered(count, pad)), name="sending")
             await until(lambda: held.asked)
