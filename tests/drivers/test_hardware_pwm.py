@@ -5,7 +5,7 @@ import itertools
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from growd_drivers import pins
@@ -102,7 +102,6 @@ def test_the_frequency_is_the_one_asked_for_and_a_change_of_duty_is_one_write(be
     light.close()
 
 
-@settings(deadline=None)
 @given(steps=st.lists(st.tuples(st.floats(1, 10_000), st.floats(0.001, 0.999)), min_size=2, max_size=5))
 def test_from_any_period_and_duty_to_any_other_each_step_is_one_that_the_kernel_takes(steps):
     bench = Bench()

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from growd_drivers.errors import HardwareUnavailableError, SettingError
@@ -162,7 +162,6 @@ def test_a_pulse_of_no_length_is_a_steady_level_and_a_motor_begins_at_its_minimu
     assert bench.pins.high(PIN) == pytest.approx(0.65)
 
 
-@settings(deadline=None)
 @given(
     levels=st.tuples(st.floats(0, 1), st.floats(0, 1)),
     minimum_duty=st.floats(0, 0.9),

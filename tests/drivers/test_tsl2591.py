@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from growd_drivers.errors import NotReadyError, OutOfRangeError, WrongDeviceError
@@ -8,7 +8,6 @@ from growd_hwsim.chips.tsl2591 import CONTROL, ID, WHITE_LED_INFRARED_SHARE
 from support.light_bench import tsl2591_bench
 
 
-@settings(deadline=None)
 @given(st.lists(st.one_of(st.floats(0, 106_000), st.floats(0, 10)), min_size=1, max_size=6))
 def test_any_light_after_any_other_is_read(lights):
     bench = tsl2591_bench()

@@ -2,7 +2,7 @@ import math
 import threading
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from growd_hwsim.chamber import SimulatedChamber
@@ -40,7 +40,6 @@ def test_the_light_of_the_lamps_follows_from_their_power():
     assert other.chamber.illuminance_lux() == pytest.approx(0.5 * 10 * 2 * 0.8 / 0.168 * 0.1)
 
 
-@settings(deadline=None)
 @given(st.fixed_dictionaries({channel: st.floats(0, 1) for channel in ("white", "red", "blue")}))
 def test_light_is_in_proportion_and_adds_up(levels):
     bench = Bench()
@@ -218,7 +217,6 @@ def test_the_door_tells_whether_it_is_open():
     assert bench.chamber.is_door_open()
 
 
-@settings(deadline=None)
 @given(st.floats(0, 3000), st.floats(0, 3000), st.floats(0, 5000), st.floats(0, 45))
 def test_photosynthesis_rises_with_light_and_never_beyond_its_quantum_yield(one, other, ppm, degc):
     low, high = (gross_photosynthesis(NIGHT, ppm, degc, ppfd) for ppfd in sorted((one, other)))
