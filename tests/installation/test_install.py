@@ -95,13 +95,22 @@ def test_with_a_couchdb_neither_node_nor_the_embedded_database_is_installed(fres
     assert json.loads((fresh.home / "current/version.json").read_text())["database"] is True
 
 
-def test_a_second_time_changes_nothing(fresh, tmp_path):
+def test_a_second_time_changes_nothing_and_an_incomplete_folder_is_removed_and_built_again(fresh, tmp_path):
     source = wheel(tmp_path, "1.2.0")
     fresh.install(source)
     before, commands = fresh.files(), len(fresh.commands)
     assert fresh.install(source) == []
     assert fresh.files() == before
     assert len(fresh.commands) == commands
+    folder = (fresh.home / "current").resolve()
+    part = folder.with_name("1.3.0-00000000.part")
+    part.mkdir()
+    (folder / "version.json").unlink()
+    (folder / "stray").touch()
+    assert fresh.install(source)
+    assert not part.exists()
+    assert not (folder / "stray").exists()
+    assert (folder / "version.json").exists()
 
 
 def test_an_installation_interrupted_before_any_step_continues(fresh, tmp_path):
@@ -202,19 +211,6 @@ def test_without_a_network_a_bundle_is_named(fresh, tmp_path, monkeypatch, cause
     assert str(said.value).endswith(ending)
 
 
-def test_an_incomplete_folder_is_removed_and_built_again(fresh, tmp_path):
-    fresh.install(wheel(tmp_path, "1.2.0"))
-    folder = (fresh.home / "current").resolve()
-    part = folder.with_name("1.3.0-00000000.part")
-    part.mkdir()
-    (folder / "version.json").unlink()
-    (folder / "stray").touch()
-    assert fresh.install(wheel(tmp_path, "1.2.0"))
-    assert not part.exists()
-    assert not (folder / "stray").exists()
-    assert (folder / "version.json").exists()
-
-
 def test_the_previous_version_stays_and_older_ones_go(fresh, tmp_path):
     for version in ("1.2.0", "1.3.0", "1.4.0"):
         fresh.install(wheel(tmp_path, version))
@@ -233,7 +229,7 @@ def test_a_program_growd_of_somebody_else_stays(fresh, tmp_path):
 
 
 @pytest.mark.parametrize("link", ["etc", "opt/growd/versions"])
-def test_a_link_out_of_the_root_is_refused(fresh, tmp_path, link):
+def test_a_link_or_a_path_out_of_the_root_is_refused(fresh, tmp_path, link):
     outside = tmp_path / "outside"
     (outside / "folder").mkdir(parents=True)
     (fresh.root / link).parent.mkdir(parents=True, exist_ok=True)
@@ -244,15 +240,18 @@ def test_a_link_out_of_the_root_is_refused(fresh, tmp_path, link):
         with pytest.raises(InstallError, match="leads out of"), locked(fresh.machine):
             pass
     assert [path.name for path in outside.iterdir()] == ["folder"]
+    for place in ("../outside", "etc/../../outside", "/etc"):
+        with pytest.raises(InstallError, match="is no path below"):
+            fresh.machine.at(Path(place))
 
 
-@pytest.mark.parametrize("place", ["../outside", "etc/../../outside", "/etc"])
-def test_a_path_that_leads_out_of_the_root_is_refused(fresh, place):
-    with pytest.raises(InstallError, match="is no path below"):
-        fresh.machine.at(Path(place))
-
-
-def test_a_log_that_is_a_link_is_replaced(tmp_path):
+def test_a_failed_program_ends_the_installation_and_a_log_that_is_a_link_is_replaced(
+    tmp_path,
+):
+    with pytest.raises(InstallError, match=r"failed: no network"):
+        run_program([sys.executable, "-c", "import sys; sys.exit('no network')"])
+    with pytest.raises(InstallError, match="can't be started: No such file"):
+        run_program([str(tmp_path / "nothing")])
     outside, log = tmp_path / "outside", tmp_path / "install.log"
     outside.write_text("of another")
     log.symlink_to(outside)
@@ -324,8 +323,14 @@ def test_only_a_change_restarts_the_service(fresh, tmp_path, monkeypatch, is_sam
     assert starts == ["reset-failed", "start" if is_same else "restart"]
 
 
-@pytest.mark.parametrize("umask", [0, 0o077])
-def test_all_may_read_and_root_may_write_whatever_the_umask_is(fresh, tmp_path, umask):
+@pytest.mark.parametrize(("umask", "mode"), [(0, 0o777), (0o077, 0o700)])
+def test_all_may_read_and_root_may_write_whatever_the_umask_and_the_modes_before_are(
+    fresh, tmp_path, umask, mode
+):
+    folders = [fresh.home, fresh.home / "versions"]
+    folders[1].mkdir(parents=True)
+    for folder in folders:
+        folder.chmod(mode)
     was = os.umask(umask)
     try:
         install_whole(fresh, tmp_path)
@@ -333,16 +338,6 @@ def test_all_may_read_and_root_may_write_whatever_the_umask_is(fresh, tmp_path, 
         os.umask(was)
     modes = {stat.S_IMODE(path.stat().st_mode) for path in fresh.root.rglob("*") if path.exists()}
     assert modes == {0o755, 0o644}
-
-
-@pytest.mark.parametrize("mode", [0o777, 0o700])
-def test_an_installation_corrects_the_modes_of_existing_folders(fresh, tmp_path, mode):
-    folders = [fresh.home, fresh.home / "versions"]
-    folders[1].mkdir(parents=True)
-    for folder in folders:
-        folder.chmod(mode)
-    install_whole(fresh, tmp_path)
-    assert [stat.S_IMODE(folder.stat().st_mode) for folder in folders] == [0o755, 0o755]
 
 
 def test_a_place_that_cannot_be_written_is_one_sentence(fresh, tmp_path):
@@ -487,13 +482,6 @@ def test_impossible_installations_are_one_sentence(fresh, tmp_path, arguments, w
     assert said.output.startswith("growd: ")
     assert words.format(folder=tmp_path) in said.output
     assert list(fresh.root.iterdir()) == []
-
-
-def test_a_failed_program_ends_the_installation_with_its_output(tmp_path):
-    with pytest.raises(InstallError, match=r"failed: no network"):
-        run_program([sys.executable, "-c", "import sys; sys.exit('no network')"])
-    with pytest.raises(InstallError, match="can't be started: No such file"):
-        run_program([str(tmp_path / "nothing")])
 
 
 @pytest.fixture(scope="module")
