@@ -32,9 +32,10 @@ def test_a_line_that_is_claimed_otherwise_is_never_given_back(pins, lines):
     assert lines.read(23) == 1
     lines.claim(23, 0, -1)
     assert lines._requests[23] is request
-    assert pins.history() == [(23, 0), (23, 1), (23, 0)]  # each from its request
+    lines.claim(22, 1, -1)
+    assert pins.history() == [(23, 0), (23, 1), (23, 0), (22, 1)]  # each from its request
     pins.left({24: 1})
-    assert (lines.is_output(24), lines.is_output(22)) == (True, False)
+    assert (lines.is_output(24), lines.is_output(21)) == (True, False)
 
 
 def test_a_busy_pin_names_its_user(pins, lines, said):
