@@ -259,16 +259,13 @@ def test_pairs_are_measured_alternately_and_compared_per_round():
     assert order == ["ours", "reference"] * 3
 
 
-@pytest.mark.parametrize(("ratio", "met"), [(0.5, True), (0.49, False)])
-def test_a_ratio_is_compared_with_its_target(ratio, met):
-    row = measuring.compared("case", "requests/s", (1.0, 2.0, ratio), at_least=0.5)
-    assert row == Row("case", "requests/s", 1.0, 2.0, ratio, "at least 0.5 of the reference", met)
-
-
-@pytest.mark.parametrize(("value", "met"), [(60.0, True), (60.1, False)])
-def test_a_value_is_compared_with_its_limit(value, met):
-    row = measuring.limited("memory", "MB", value, 60, 30.0)
-    assert row == Row("memory", "MB", value, 30.0, value / 30.0, "at most 60 MB", met)
+def test_a_ratio_is_compared_with_its_target_and_a_value_with_its_limit():
+    for ratio, met in ((0.5, True), (0.49, False)):
+        row = measuring.compared("case", "requests/s", (1.0, 2.0, ratio), at_least=0.5)
+        assert row == Row("case", "requests/s", 1.0, 2.0, ratio, "at least 0.5 of the reference", met)
+    for value, met in ((60.0, True), (60.1, False)):
+        row = measuring.limited("memory", "MB", value, 60, 30.0)
+        assert row == Row("memory", "MB", value, 30.0, value / 30.0, "at most 60 MB", met)
 
 
 def test_a_table_has_a_line_for_each_row():

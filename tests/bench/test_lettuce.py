@@ -50,8 +50,11 @@ class Watched:
         return set(self.checker.passed)
 
 
-def test_nothing_is_passed_without_a_move():
-    assert Watched().run(HOUR_S) == set()
+@pytest.mark.parametrize("pair", NEVER_TOGETHER)
+def test_a_pair_that_works_against_each_other_passes_a_limit(pair):
+    watched = Watched()
+    assert watched.run(60) == watched.run(60, **{pair[0]: 1.0}) == set()
+    assert watched.run(60, **{pair[1]: 0.1}) == {" and ".join(pair)}
 
 
 @pytest.mark.parametrize(
@@ -77,13 +80,6 @@ def test_many_short_doses_pass_the_volume_of_a_day():
         watched.run(60, ph_down=0.5)
         passed = watched.run(HOUR_S - 60, ph_down=0.0)
     assert passed == {"ph_down: volume in a day"}
-
-
-@pytest.mark.parametrize("pair", NEVER_TOGETHER)
-def test_a_pair_that_works_against_each_other_passes_a_limit(pair):
-    watched = Watched()
-    assert watched.run(60, **{pair[0]: 1.0}) == set()
-    assert watched.run(60, **{pair[1]: 0.1}) == {" and ".join(pair)}
 
 
 def test_a_welded_relay_is_not_what_growd_wrote():

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from growd_drivers.errors import DeviceMissingError, DriverError, NotReadyError, TransferError
+from growd_drivers.errors import DeviceMissingError, DriverError, TransferError
 from growd_hwsim.chamber import Air
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.faults import Fault
@@ -51,38 +51,15 @@ def test_a_chip_that_was_unplugged_is_set_up_again(bench):
     check(bench, bench.next())
 
 
-def test_a_chip_that_lost_power_between_readings_is_read_right_again(bench):
-    bench.start()
-    bench.next()
-    bench.chip.power_cycle()
-    bench.air = Air(1_200.0, 20.0, 40.0)
-    for _ in range(6):
-        bench.clock.advance(5.1)
-        try:
-            sample = bench.driver.read()
-            break
-        except NotReadyError:
-            continue
-    check(bench, sample)
-
-
-@pytest.mark.parametrize("name", WITH_CRC)
-@pytest.mark.parametrize("kind", ["bad_crc", "wrong_order"])
-def test_a_wrong_checksum_is_an_error_and_never_a_value(name, kind):
-    bench = AirBench(name)
-    bench.start()
-    bench.faults.inject(Fault(kind, name))
-    with pytest.raises(TransferError, match="sent data with a wrong checksum, at 50 kHz") as caught:
-        bench.next()
-    assert (caught.value.errno, caught.value.address) == (errno.EBADMSG, bench.address)
-    bench.faults.clear()
-    check(bench, bench.next())
-
-
 @pytest.mark.parametrize("name", WITH_CRC)
 def test_no_flipped_bit_of_an_answer_is_ever_a_reading(name):
     bench = AirBench(name)
     bench.start()
+    bench.faults.inject(Fault("bad_crc", name))
+    with pytest.raises(TransferError, match="sent data with a wrong checksum, at 50 kHz") as caught:
+        bench.next()
+    assert (caught.value.errno, caught.value.address) == (errno.EBADMSG, bench.address)
+    bench.faults.clear()
     forward = bench.chip.on_read
     for bit in range(0, 72, 5):
 
@@ -100,5 +77,5 @@ def test_no_flipped_bit_of_an_answer_is_ever_a_reading(name):
 
 def test_few_measurements_of_a_chip_in_steady_air_are_that_before(bench):
     bench.start()
-    samples = [bench.next() for _ in range(300)]
-    assert sum(sample == last for last, sample in pairwise(samples)) <= 3
+    samples = [bench.next() for _ in range(100)]
+    assert sum(sample == last for last, sample in pairwise(samples)) <= 1

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from growd_drivers.bh1750 import MAXIMUM_LUX
@@ -7,7 +7,6 @@ from growd_drivers.errors import OutOfRangeError
 from support.light_bench import bh1750_bench
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0, 118_000), min_size=1, max_size=6))
 def test_any_light_after_any_other_is_read(lights):
     bench = bh1750_bench()

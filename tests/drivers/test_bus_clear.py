@@ -27,23 +27,18 @@ class Pinctrl:
 
 
 @pytest.mark.parametrize(
-    ("state", "given_back"),
+    ("bus", "state", "given_back"),
     [
-        (" 3: a0    pu | hi // GPIO3 = SCL1\n", ("3", "a0", "pu")),
-        (" 3: a3    pn | lo // GPIO3 = SCL1\n", ("3", "a3", "pn")),  # a Pi 5 with pull-ups of its own
+        (1, " 3: a0    pu | hi // GPIO3 = SCL1\n", ("3", "a0", "pu")),
+        (1, " 3: a3    pn | lo // GPIO3 = SCL1\n", ("3", "a3", "pn")),  # a Pi 5 with pull-ups of its own
+        (0, " 1: a0    pu | hi // GPIO1 = SCL0\n", ("1", "a0", "pu")),
     ],
 )
-def test_nine_pulses_are_sent_and_the_pin_is_returned_to_the_controller(state, given_back):
+def test_nine_pulses_are_sent_and_the_pin_is_returned_to_the_controller(bus, state, given_back):
     pinctrl = Pinctrl(state)
-    clear_bus(1, pinctrl=pinctrl)
-    low, high = ("3", "op", "dl"), ("3", "ip", "pu")
-    assert pinctrl.sets == [low, high] * 9 + [given_back]
-
-
-def test_bus_0_has_another_clock_pin():
-    pinctrl = Pinctrl(" 1: a0    pu | hi // GPIO1 = SCL0\n")
-    clear_bus(0, pinctrl=pinctrl)
-    assert {pin for pin, *_ in pinctrl.sets} == {"1"}
+    clear_bus(bus, pinctrl=pinctrl)
+    pin = given_back[0]
+    assert pinctrl.sets == [(pin, "op", "dl"), (pin, "ip", "pu")] * 9 + [given_back]
 
 
 def test_the_pin_is_given_back_also_when_a_pulse_fails(said):
@@ -72,21 +67,14 @@ def test_pins_of_something_else_are_left_alone(number, state, words):
 def script(path, text):
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
-    return os.fspath(path)
 
 
-def test_the_tool_is_a_program_of_the_system(tmp_path, monkeypatch):
-    monkeypatch.setattr(bus_clear, "_PINCTRL", script(tmp_path / "pinctrl", 'echo "$@"'))
-    assert run_pinctrl("get", "3") == "get 3\n"
-
-
-def test_a_tool_that_fails_says_why(tmp_path, monkeypatch, said):
-    monkeypatch.setattr(bus_clear, "_PINCTRL", script(tmp_path / "pinctrl", "echo no access; exit 1"))
-    with said.raises(OSError):
-        run_pinctrl("get", "3")
-
-
-def test_a_machine_without_the_tool_says_so(tmp_path, monkeypatch):
+def test_the_tool_is_a_program_of_the_system_and_says_why_it_fails(tmp_path, monkeypatch, said):
     monkeypatch.setattr(bus_clear, "_PINCTRL", os.fspath(tmp_path / "pinctrl"))
     with pytest.raises(FileNotFoundError):
+        run_pinctrl("get", "3")
+    script(tmp_path / "pinctrl", 'echo "$@"')
+    assert run_pinctrl("get", "3") == "get 3\n"
+    script(tmp_path / "pinctrl", "echo no access; exit 1")
+    with said.raises(OSError):
         run_pinctrl("get", "3")

@@ -66,14 +66,10 @@ def test_without_a_bus_the_remedy_is_named(tmp_path):
             Ds18b20(SysfsOneWire(folder)).read()
 
 
-def test_a_missing_device_names_those_that_are_there(root):
+def test_a_missing_device_names_those_that_are_there_and_a_pattern_of_two_is_refused(root):
     (root / "28-000000000001").mkdir()
     with pytest.raises(DeviceMissingError, match=rf"DS18B20 {ID} .* GPIO 17; there is 28-000000000001"):
         Ds18b20(SysfsOneWire(root), device=ID, pin=17).read()
-
-
-def test_a_pattern_that_two_devices_match_is_refused(root):
-    (root / "28-000000000001").mkdir()
     with pytest.raises(SettingError, match=f"may be 28-000000000001 or {ID}: set device"):
         sensor_with(root, REAL).read()
 

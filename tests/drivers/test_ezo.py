@@ -69,14 +69,11 @@ def test_settings_are_read_and_changed_only_if_they_differ(said):
         other.read()
     assert (other.chip.outputs, other.chip.cell_constant) == (["EC", "TDS"], 0.1)
     assert other.read() == pytest.approx(1.8, abs=0.05)
-
-
-def test_a_thermometer_in_kelvin_is_set_to_celsius():
-    bench = Bench(EzoRtd)
-    bench.chip.scale = "k"
+    thermometer = Bench(EzoRtd)
+    thermometer.chip.scale = "k"
     with pytest.raises(NotReadyError):
-        bench.read()
-    assert bench.read() == pytest.approx(21.5, abs=0.05)
+        thermometer.read()
+    assert thermometer.read() == pytest.approx(21.5, abs=0.05)
 
 
 def test_the_temperature_is_sent_before_each_reading_since_a_power_cut_loses_it():
@@ -92,9 +89,12 @@ def test_the_temperature_is_sent_before_each_reading_since_a_power_cut_loses_it(
     assert bench.commands[-2:] == ["R", "R"]
 
 
-def test_another_circuit_is_named(said):
+def test_another_circuit_is_named_and_one_of_older_firmware_with_dots_is_known(said):
     with said.raises(WrongDeviceError):
         Bench(EzoPh, chip=SimulatedEzoEc).read()
+    older = Bench(EzoDo)
+    older.chip.identity = "D.O."
+    assert older.read() == pytest.approx(8.1, abs=0.05)
 
 
 def test_a_circuit_that_comes_back_is_set_up_again():
@@ -179,12 +179,6 @@ def test_the_middle_point_of_ph_comes_first(point):
     bench.driver.calibrate_mid(7.0)
     getattr(bench.driver, point)(4.0)
     assert len(bench.chip.calibrated) == 2
-
-
-def test_an_oxygen_circuit_of_older_firmware_names_itself_with_dots():
-    bench = Bench(EzoDo)
-    bench.chip.identity = "D.O."
-    assert bench.read() == pytest.approx(8.1, abs=0.05)
 
 
 def test_a_calibrated_probe_reads_the_reference():

@@ -28,14 +28,7 @@ def test_the_value_is_1_at_the_active_level(active, pull, level, value):
     assert GpioInput(pins, PIN, active=active, pull=pull).read().is_active == value
 
 
-def test_a_read_follows_the_switch():
-    states = iter([None, False, None])
-    pins = SimulatedPins(SleepingTime().monotonic, wires={PIN: lambda: next(states)})
-    switch = GpioInput(pins, PIN)
-    assert [switch.read().is_active for _ in range(3)] == [0, 1, 0]
-
-
-def test_the_pin_is_claimed_by_the_first_read_alone():
+def test_a_read_follows_the_switch_and_the_first_alone_claims_the_pin():
     class Counting(SimulatedPins):
         claims = 0
 
@@ -43,11 +36,11 @@ def test_the_pin_is_claimed_by_the_first_read_alone():
             self.claims += 1
             super().claim_input(*arguments, **options)
 
-    pins = Counting(SleepingTime().monotonic)
+    states = iter([None, False, None])
+    pins = Counting(SleepingTime().monotonic, wires={PIN: lambda: next(states)})
     switch = GpioInput(pins, PIN)
     assert pins.claims == 0
-    for _ in range(3):
-        switch.read()
+    assert [switch.read().is_active for _ in range(3)] == [0, 1, 0]
     assert pins.claims == 1
 
 

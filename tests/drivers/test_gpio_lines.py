@@ -24,12 +24,6 @@ def lines(pins):
             request.release()
 
 
-@pytest.mark.parametrize("level", [0, 1])
-def test_a_pin_has_its_first_level_from_the_request_itself(pins, lines, level):
-    lines.claim(23, level, -1)
-    assert pins.history() == [(23, level)]
-
-
 def test_a_line_that_is_claimed_otherwise_is_never_given_back(pins, lines):
     lines.claim(23, 0, -1)
     request = lines._requests[23]
@@ -38,13 +32,10 @@ def test_a_line_that_is_claimed_otherwise_is_never_given_back(pins, lines):
     assert lines.read(23) == 1
     lines.claim(23, 0, -1)
     assert lines._requests[23] is request
-    assert pins.history() == [(23, 0), (23, 1), (23, 0)]
-
-
-def test_a_level_that_a_program_left_shows_as_an_output(pins, lines):
+    lines.claim(22, 1, -1)
+    assert pins.history() == [(23, 0), (23, 1), (23, 0), (22, 1)]  # each from its request
     pins.left({24: 1})
-    assert lines.is_output(24)
-    assert not lines.is_output(23)
+    assert (lines.is_output(24), lines.is_output(21)) == (True, False)
 
 
 def test_a_busy_pin_names_its_user(pins, lines, said):

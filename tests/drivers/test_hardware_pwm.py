@@ -5,7 +5,7 @@ import itertools
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from growd_drivers import pins
@@ -102,7 +102,6 @@ def test_the_frequency_is_the_one_asked_for_and_a_change_of_duty_is_one_write(be
     light.close()
 
 
-@settings(deadline=None)
 @given(steps=st.lists(st.tuples(st.floats(1, 10_000), st.floats(0.001, 0.999)), min_size=2, max_size=5))
 def test_from_any_period_and_duty_to_any_other_each_step_is_one_that_the_kernel_takes(steps):
     bench = Bench()
@@ -126,11 +125,15 @@ def test_a_running_channel_is_taken_over_without_a_low_pin(bench):
     light.close()
 
 
-def test_a_channel_that_another_program_gave_back_runs_again(bench):
+def test_a_channel_that_another_program_gave_back_runs_again_with_its_polarity(bench):
     bench.pins.claim(PIN, 1, 0)
     bench.files.write("pwmchip0/unexport", "0")
     assert bench.files.high(PIN) == 0.0
+    for path, text in (("export", "0"), ("pwm0/enable", "0"), ("pwm0/polarity", "inversed")):
+        bench.files.write(f"pwmchip0/{path}", text)
+    bench.files.write(ENABLE, "1")
     bench.pins.claim(PIN, 1, 0)
+    assert bench.files.read(POLARITY) == "normal\n"
     assert bench.files.high(PIN) == 1.0
 
 
@@ -149,26 +152,13 @@ def test_a_channel_that_was_given_back_runs_again_after_udev_took_too_long_as_we
         assert bench.files.high(PIN) == 0.0
 
 
-def test_a_polarity_that_another_program_left_is_put_right(bench):
-    for path, text in (("export", "0"), ("pwm0/period", "5000000"), ("pwm0/polarity", "inversed")):
-        bench.files.write(f"pwmchip0/{path}", text)
-    bench.files.write(ENABLE, "1")
-    bench.pins.claim(PIN, 1, 0)
-    assert bench.files.read(POLARITY) == "normal\n"
-    assert bench.files.high(PIN) == 1.0
-
-
-def test_udev_is_waited_for():
+def test_udev_is_waited_for_but_not_without_end(monkeypatch, said):
     bench = Bench(refusals=6)
     bench.pins.claim(PIN, 1, 0)
     assert bench.files.high(PIN) == 1.0
-
-
-def test_udev_is_not_waited_for_without_end(monkeypatch, said):
     monkeypatch.setattr(pins, "_PERMISSION_S", 0.1)
-    bench = Bench(refusals=10_000)
     with said.raises(HardwareUnavailableError):
-        bench.light()
+        Bench(refusals=10_000).light()
 
 
 @pytest.mark.parametrize(
@@ -214,20 +204,13 @@ def test_a_write_that_failed_once_is_made_good_by_the_next(bench):
     light.close()
 
 
-@pytest.mark.parametrize(
-    ("count", "channels"), [(2, {12: 0, 13: 1, 18: 0, 19: 1}), (4, {12: 0, 13: 1, 18: 2, 19: 3})]
-)
-def test_the_number_of_channels_gives_the_pins_of_a_chip(count, channels):
-    files = SimulatedPwmSysfs({}, chips={1: count})
-    assert channels_on(1, files) == {pin: (1, channel) for pin, channel in channels.items()}
-
-
-@pytest.mark.parametrize(
-    ("chip", "words"), [(0, "hardware PWM: there is no pwmchip0"), (1, "pwmchip1 has 3 channels")]
-)
-def test_a_chip_for_other_pins_is_refused(chip, words):
-    with pytest.raises(HardwareUnavailableError, match=words):
-        channels_on(chip, SimulatedPwmSysfs({}, chips={1: 3}))
+def test_the_number_of_channels_gives_the_pins_of_a_chip():
+    files = SimulatedPwmSysfs({}, chips={1: 2, 2: 4, 3: 3})
+    assert channels_on(1, files) == {12: (1, 0), 13: (1, 1), 18: (1, 0), 19: (1, 1)}
+    assert channels_on(2, files) == {12: (2, 0), 13: (2, 1), 18: (2, 2), 19: (2, 3)}
+    for chip, words in ((0, "hardware PWM: there is no pwmchip0"), (3, "pwmchip3 has 3 channels")):
+        with pytest.raises(HardwareUnavailableError, match=words):
+            channels_on(chip, files)
 
 
 def test_the_kernels_files_are_read_and_written_and_never_made(tmp_path):

@@ -33,34 +33,30 @@ def save(data, *contents):
             (data / name).write_bytes(content)
 
 
-def test_without_files_there_are_no_outputs(tmp_path):
+def test_without_files_there_are_no_outputs_and_one_that_cannot_be_opened_does_not_hide_the_other(tmp_path):
     assert last_run(tmp_path) == (LastRun(), "")
-
-
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-@pytest.mark.parametrize("damaged", [0, 1])
-def test_either_file_is_enough(tmp_path, damage, damaged):
-    contents = [RUN.encoded(), RUN.encoded()]
-    contents[damaged] = damage
-    save(tmp_path, *contents)
-    run, trouble = last_run(tmp_path)
-    assert run == RUN
-    assert trouble.count("can't be read") == (damage is not None)
-    assert damage is None or str(tmp_path / FILE_NAMES[damaged]) in trouble
-
-
-@pytest.mark.parametrize("damage", [each for each in DAMAGES.values() if each is not None])
-def test_damage_of_both_files_is_reported_for_each(tmp_path, damage):
-    save(tmp_path, damage, damage)
-    run, trouble = last_run(tmp_path)
-    assert run == LastRun()
-    assert trouble.count("can't be read") == 2
-
-
-def test_a_file_that_cannot_be_opened_does_not_hide_the_other(tmp_path):
     (tmp_path / FILE_NAMES[0]).mkdir()
     save(tmp_path, None, RUN.encoded())
     assert last_run(tmp_path)[0] == RUN
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_either_file_is_enough_and_damage_of_each_is_reported(tmp_path, damage):
+    for damaged, name in enumerate(FILE_NAMES):
+        data = tmp_path / name
+        data.mkdir()
+        contents = [RUN.encoded(), RUN.encoded()]
+        contents[damaged] = damage
+        save(data, *contents)
+        run, trouble = last_run(data)
+        assert run == RUN
+        assert trouble.count("can't be read") == (damage is not None)
+        assert damage is None or str(data / name) in trouble
+    if damage is not None:
+        save(data, damage, damage)
+        run, trouble = last_run(data)
+        assert run == LastRun()
+        assert trouble.count("can't be read") == 2
 
 
 @given(content=st.binary(max_size=60))

@@ -14,12 +14,6 @@ def test_darkness_is_zero(bench):
     assert bench.read(0.0) == 0.0
 
 
-def test_a_chip_that_lost_power_between_readings_is_read_right(bench):
-    bench.read(300.0)
-    bench.chip.power_cycle()
-    assert bench.read(300.0) == pytest.approx(300.0, rel=0.01)
-
-
 def test_light_that_jumps_while_the_range_is_searched_is_still_a_reading(bench):
     lights = iter([100.0, 60_000.0, 60_000.0])
     bench.chip._truth = lambda: next(lights)

@@ -75,12 +75,6 @@ def warm(bench):
     return bench
 
 
-def test_a_warm_sensor_is_read(warm):
-    assert warm.read() == pytest.approx(800, abs=6)
-    warm.ppm = 1500.0
-    assert warm.read() == pytest.approx(1500, abs=6)
-
-
 def test_automatic_baseline_is_switched_off_and_the_range_set(bench):
     assert bench.chip.memory.self_calibration
     bench.warm()
@@ -126,20 +120,12 @@ def test_a_frame_is_found_at_any_position(before, after, cuts):
     bench.close()
 
 
-@pytest.mark.parametrize(
-    "pieces",
-    [[reading(800)[:5]], [reading(800)[:-1] + b"\x00"], [bytes(b ^ 0x5A for b in reading(800))]],
-    ids=["short", "bad checksum", "garbled"],
-)
-def test_an_invalid_frame_is_an_error_and_the_next_one_is_read(warm, pieces):
+def test_an_invalid_frame_and_a_line_that_never_falls_silent_are_errors(warm, said):
     with pytest.raises(TransferError, match="MH-Z19 on /dev/serial0 sent no whole frame, but") as caught:
-        warm.read(*pieces)
+        warm.read(reading(800)[:-1] + b"\x00")
     assert caught.value.errno == errno.EBADMSG
     assert not isinstance(caught.value, DeviceMissingError)
     assert warm.read() == pytest.approx(800, abs=6)
-
-
-def test_a_line_that_never_falls_silent_takes_bounded_time(warm, said):
     warm.script.append([b"\x55" * 4000])
     with said.raises(TransferError):
         warm.read()
@@ -166,7 +152,7 @@ def test_unplugged_and_plugged_in_again_under_another_name():
     bench.close()
 
 
-def test_zero_and_span_calibration(warm):
+def test_zero_and_span_calibration_and_the_automatic_baseline(warm):
     warm.ppm = 470.0
     warm.driver.calibrate_zero()
     assert warm.read() == pytest.approx(400, abs=6)
@@ -175,21 +161,13 @@ def test_zero_and_span_calibration(warm):
     assert warm.read() == pytest.approx(2000, abs=6)
     assert warm.commands(0x87) == [bytes.fromhex("ff 01 87 00 00 00 00 00 78")]  # the manual's examples
     assert warm.commands(0x88) == [bytes.fromhex("ff 01 88 07 d0 00 00 00 a0")]
-
-
-@pytest.mark.parametrize("ppm", [999, 10_001])
-def test_an_invalid_span_is_refused(warm, ppm):
-    with pytest.raises(SettingError, match=rf"span_ppm must be 1000\.\.10000, not {ppm}"):
-        warm.driver.calibrate_span(ppm)
-
-
-def test_the_automatic_baseline_can_be_switched_at_any_time(warm):
-    warm.driver.set_self_calibration(True)
-    warm.read()
-    assert warm.chip.memory.self_calibration
-    warm.driver.set_self_calibration(False)
-    warm.read()
-    assert not warm.chip.memory.self_calibration
+    for ppm in (999, 10_001):
+        with pytest.raises(SettingError, match=rf"span_ppm must be 1000\.\.10000, not {ppm}"):
+            warm.driver.calibrate_span(ppm)
+    for is_on in (True, False):
+        warm.driver.set_self_calibration(is_on)
+        warm.read()
+        assert warm.chip.memory.self_calibration is is_on
 
 
 def test_an_mhz16_gets_no_range_that_is_not_configured(bench):

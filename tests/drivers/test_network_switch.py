@@ -39,7 +39,7 @@ async def opened(device, protocol, *, relay=1, ask=asking, **options):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_a_relay_is_switched_and_safe_at_the_begin_and_the_end(protocol):
+async def test_a_relay_is_switched_also_after_a_restart_and_safe_at_the_begin_and_the_end(protocol):
     async with served(protocol) as device:
         await asyncio.to_thread(device.switch.get, first_on(protocol))
         assert device.switch.is_on(1)
@@ -48,6 +48,10 @@ async def test_a_relay_is_switched_and_safe_at_the_begin_and_the_end(protocol):
         await asyncio.to_thread(switch.write, 1.0, TIMER_S)
         assert device.switch.is_on(1)
         assert not device.switch.is_on(0)
+        device.switch.restart()
+        assert not device.switch.is_on(1)
+        await asyncio.to_thread(switch.write, 1.0, TIMER_S)
+        assert device.switch.is_on(1)
         await asyncio.to_thread(switch.write, 0.0, TIMER_S)
         assert not device.switch.is_on(1)
         await asyncio.to_thread(switch.write, 0.5, TIMER_S)
@@ -85,17 +89,6 @@ async def test_an_output_that_is_safe_when_on_is_switched_on_by_the_timer(protoc
         await asyncio.to_thread(switch.write, 0.0, TIMER_S)
         assert not device.switch.is_on(1)
         await device.clock.advance(61)
-        assert device.switch.is_on(1)
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_a_restart_of_the_device_is_followed_by_the_next_command(protocol):
-    async with served(protocol) as device:
-        switch = await opened(device, protocol)
-        await asyncio.to_thread(switch.write, 1.0, TIMER_S)
-        device.switch.restart()
-        assert not device.switch.is_on(1)
-        await asyncio.to_thread(switch.write, 1.0, TIMER_S)
         assert device.switch.is_on(1)
 
 
@@ -176,17 +169,10 @@ async def test_a_slow_device_is_a_failure_after_the_time_limit(said):
             await opened(device, "shelly_gen1", ask=ask)
 
 
-async def test_a_relay_that_did_not_switch_is_a_failure():
-    def stuck(_address, _login):
-        return 200, b'{"ison": false}'
-
+@pytest.mark.parametrize("answer", [b'{"ison": false}', 60_000 * b"["], ids=["not on", "nested too deep"])
+def test_a_relay_that_did_not_switch_and_an_answer_without_sense_are_failures(answer):
     with pytest.raises(HardwareUnavailableError, match="unexpected answer"):
-        HttpSwitch(ShellyGen1("http://x"), stuck, name="heater").write(1.0, 60.0)
-
-
-async def test_a_deeply_nested_answer_is_a_failure():
-    with pytest.raises(HardwareUnavailableError, match="unexpected answer"):
-        HttpSwitch(ShellyGen1("http://x"), lambda _address, _login: (200, b"[" * 60_000), name="heater")
+        HttpSwitch(ShellyGen1("http://x"), lambda *_: (200, answer), name="heater").write(1.0, 60.0)
 
 
 async def test_any_device_with_two_addresses():
@@ -241,22 +227,6 @@ def test_a_time_of_tasmota_is_rounded_up_to_what_it_takes(seconds, number):
     assert pulse_time(seconds) == number
 
 
-async def test_the_timer_of_the_device_ends_a_dose():
-    clock = ManualClock()
-    device = SimulatedSwitch("shelly_gen2", clock.monotonic)
-    messages = partial(_shelly_dose, "plug")
-    output = MqttOutput(Client(device), messages, name="acid", safe_on=False)
-    output.write(1.0, 2.33)
-    await clock.advance(2.3)
-    assert device.is_on(1)
-    await clock.advance(0.1)
-    assert not device.is_on(1)
-
-
-def _shelly_dose(topic, level, valid_s):
-    return shelly_messages(topic, 1, valid_s, level, safe_on=False)
-
-
 class Client:
     """A connection whose messages reach a device."""
 
@@ -284,9 +254,10 @@ async def test_a_device_over_mqtt_becomes_safe_by_its_timer(protocol):
     }[protocol]
     client = Client(device)
     output = MqttOutput(client, messages, name="heater", safe_on=False)
-    output.write(1.0, 60.0)
+    output.write(1.0, 2.33)  # a dose
+    await clock.advance(2.3)
     assert device.is_on(1)
-    await clock.advance(61)
+    await clock.advance(0.1)
     assert not device.is_on(1)
     output.write(1.0, 60.0)
     output.close()
@@ -299,8 +270,3 @@ async def test_a_device_over_mqtt_becomes_safe_by_its_timer(protocol):
 def test_without_a_broker_there_is_no_output(said):
     with said.raises(SettingError):
         MqttOutput(None, lambda _: [], name="heater", safe_on=False)
-
-
-def test_an_answer_that_is_nested_too_deep_is_a_wrong_one(said):
-    with said.raises(HardwareUnavailableError):
-        HttpSwitch(ShellyGen1("http://plug"), lambda *_: (200, 60_000 * b"["), name="heater")

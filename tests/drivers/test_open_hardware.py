@@ -38,9 +38,16 @@ def test_without_the_pins_of_a_raspberry_pi_the_error_has_the_reason(pins, chips
     assert caught.value.device == "gpio"
 
 
-def test_without_devices_on_pins_another_machine_will_do(pins):
+def test_without_devices_on_pins_another_machine_will_do(pins, monkeypatch):
     with pins.here({}):
         assert not hasattr(open_hardware(**REAL_TIME, library=None), "pins")
+        with pytest.raises(HardwareUnavailableError, match="only be run on a Raspberry Pi"):
+            open_hardware(**REAL_TIME, library="RPi.GPIO")
+    with pins.here():
+        monkeypatch.setattr(sys, "executable", "/bin/false")
+        with pytest.raises(HardwareUnavailableError, match="the pin keeper failed") as caught:
+            open_hardware(**REAL_TIME)
+        assert caught.value.device == "gpio"
 
 
 @pytest.mark.parametrize(
@@ -59,29 +66,15 @@ def test_a_package_that_can_not_be_imported_is_one_sentence(tmp_path, library, p
         assert caught.value.device == "gpio"
 
 
-def test_rpi_gpio_on_another_machine_is_one_sentence(pins):
-    with pins.here({}), pytest.raises(HardwareUnavailableError, match="only be run on a Raspberry Pi"):
-        open_hardware(**REAL_TIME, library="RPi.GPIO")
-
-
-def test_pins_that_a_keeper_does_not_open_for_another_reason_are_unavailable_too(pins, monkeypatch):
-    with pins.here():
-        monkeypatch.setattr(sys, "executable", "/bin/false")
-        with pytest.raises(HardwareUnavailableError, match="the pin keeper failed") as caught:
-            open_hardware(**REAL_TIME)
-        assert caught.value.device == "gpio"
-
-
 @pytest.mark.parametrize(
     "chips",
     [
-        {0: "pinctrl-bcm2835", 1: "raspberrypi-exp-gpio"},
         {0: "pinctrl-bcm2711", 1: "raspberrypi-exp-gpio"},
         {0: "gpio-brcmstb@107d508500", 4: "pinctrl-rp1"},
         {0: "pinctrl-rp1", 10: "gpio-brcmstb@107d508500"},
         {0: "refused", 1: "pinctrl-rp1"},
     ],
-    ids=["Pi 3", "Pi 4", "Pi 5, old kernel", "Pi 5", "another chip refused"],
+    ids=["Pi 4", "Pi 5, old kernel", "Pi 5", "another chip refused"],
 )
 def test_on_a_raspberry_pi_it_is_smbus2_and_the_chip_of_the_header(pins, chips):
     with pins.here(chips):

@@ -64,27 +64,21 @@ def test_periods_do_not_drift_when_each_change_is_late():
     assert {start % PERIOD for start in starts[1:]} == {70_000}
 
 
-def test_a_pulse_that_was_too_long_makes_the_next_one_shorter():
-    wave = Wave(1_000_000)
-    wave.step(late=300_000)
-    for _ in range(4):
+@pytest.mark.parametrize(
+    ("high", "late", "steps", "highs"),
+    [
+        (1_000_000, 300_000, 4, [(0, 1_300_000), (PERIOD, 700_000), (2 * PERIOD, 1_000_000)]),
+        (1_000_000, 2_500_000, 5, [(0, 3_500_000), (3 * PERIOD, 500_000)]),
+        (4_000_000, 1_100_000, 1, [(0, 8_000_000)]),
+    ],
+    ids=["the next pulse is shorter", "the next ones are left out", "a missed pause is longer"],
+)
+def test_what_a_late_change_gave_too_much_is_taken_from_what_follows(high, late, steps, highs):
+    wave = Wave(high)
+    wave.step(late)
+    for _ in range(steps):
         wave.step()
-    assert [length for _, length in wave.highs()] == [1_300_000, 700_000, 1_000_000]
-
-
-def test_a_pulse_that_was_far_too_long_replaces_the_next_ones():
-    wave = Wave(1_000_000)
-    wave.step(late=2_500_000)
-    for _ in range(5):
-        wave.step()
-    assert [(start // PERIOD, length) for start, length in wave.highs()] == [(0, 3_500_000), (3, 500_000)]
-
-
-def test_a_pause_that_was_missed_is_made_up_for():
-    wave = Wave(4_000_000)
-    wave.step(late=1_100_000)
-    wave.step()
-    assert wave.highs() == [(0, 5_100_000 + 2_900_000)]
+    assert wave.highs() == highs
 
 
 def test_missed_periods_are_made_up_for_by_a_period_at_most():
@@ -108,18 +102,19 @@ def test_the_mean_is_right_although_each_change_is_late_by_another_time(high):
     assert lit / wave.now == pytest.approx(high / PERIOD, rel=0.01)
 
 
-@pytest.mark.parametrize(("began", "is_high", "due"), [(1_000, True, 2_000_000), (3_000_000, False, PERIOD)])
-def test_pulses_begin_as_in_the_middle_of_a_period(began, is_high, due):
-    wave = Wave(2_000_000, began)
+@pytest.mark.parametrize(
+    ("high", "began", "is_high", "due"),
+    [
+        (2_000_000, 1_000, True, 2_000_000),
+        (2_000_000, 3_000_000, False, PERIOD),
+        (0, 3_000_000, False, None),
+        (PERIOD, 3_000_000, True, None),
+    ],
+)
+def test_pulses_begin_as_in_the_middle_of_a_period_and_a_steady_level_stays(high, began, is_high, due):
+    wave = Wave(high, began)
     assert wave.changes == [(began, is_high)]
     assert wave.line.due == due
-
-
-@pytest.mark.parametrize("high", [0, PERIOD])
-def test_a_steady_level_needs_no_change(high):
-    wave = Wave(high, began=3_000_000)
-    assert wave.changes == [(3_000_000, bool(high))]
-    assert wave.line.due is None
 
 
 def test_a_line_that_fails_is_tried_at_most_twice_in_a_period():
@@ -240,16 +235,6 @@ def test_a_dose_has_its_length_and_the_answer_to_the_next_write_tells_it(bench):
     assert bench.write(VALVE, 0, 0) == 3_300_000_001
 
 
-def test_a_level_that_ends_early_is_counted_until_then(bench):
-    bench.claim(VALVE)
-    bench.write(VALVE, 1, NS_PER_S)
-    bench.run(400)
-    assert bench.write(VALVE, 0, 0) == 400
-    bench.run(2 * NS_PER_S)
-    assert bench.write(VALVE, 0, 0) == 400
-    assert bench.board.level(VALVE) == 0
-
-
 def test_a_step_that_is_late_counts_what_was_given(bench):
     bench.claim(VALVE)
     bench.write(VALVE, 1, 1_000)
@@ -258,22 +243,16 @@ def test_a_step_that_is_late_counts_what_was_given(bench):
     assert bench.write(VALVE, 0, 0) == 5_000
 
 
-def test_pulses_end_with_their_lease(bench):
+def test_pulses_end_with_their_lease_and_renewed_ones_go_on_without_a_break(bench):
     bench.claim(FAN)
-    bench.write(FAN, 1_000_000, 3 * PERIOD, PERIOD)
+    for _ in range(2):
+        bench.write(FAN, 1_000_000, 3 * PERIOD, PERIOD)
+        bench.run(bench.now + 2_500_000)
     bench.run(NS_PER_S)
     ups = [time for time, _, level in bench.board.writes if level]
-    assert ups == [0, PERIOD, 2 * PERIOD]
-    assert bench.board.writes[-1] == (3 * PERIOD, FAN, 0)
-    assert bench.write(FAN, 0, 0) == 3 * PERIOD
-
-
-def test_renewed_pulses_go_on_without_a_break(bench):
-    bench.claim(FAN)
-    for _ in range(5):
-        bench.write(FAN, 1_000_000, NS_PER_S, PERIOD)
-        bench.run(bench.now + 2_500_000)
-    assert [time for time, _, level in bench.board.writes if level] == [0, PERIOD, 2 * PERIOD]
+    assert ups == [0, PERIOD, 2 * PERIOD, 3 * PERIOD]
+    assert bench.board.writes[-1] == (3.5 * PERIOD, FAN, 0)
+    assert bench.write(FAN, 0, 0) == 3.5 * PERIOD
 
 
 def test_an_output_that_fails_to_rest_is_tried_again_and_stops_no_other(bench):
@@ -304,25 +283,15 @@ def test_a_write_that_fails_is_an_error_and_the_output_rests(bench):
     assert bench.keeper.due is None
 
 
-def test_a_failed_change_of_level_lengthens_nothing(bench):
-    bench.claim(FAN)
-    bench.write(FAN, 1, 1_000)
-    bench.board.failing = {FAN}
-    with pytest.raises(OSError, match="failed"):
-        bench.write(FAN, 1_000_000, NS_PER_S, PERIOD)
-    bench.board.failing.clear()
-    bench.run(1_000)
-    assert bench.board.level(FAN) == 0
-
-
-def test_a_failed_write_of_the_level_of_rest_is_made_good(bench):
+@pytest.mark.parametrize(("valid_ns", "high"), [(1_000, 1_000_000), (3_600 * NS_PER_S, 0)])
+def test_a_failed_change_of_level_lengthens_nothing_and_rest_is_made_good(bench, valid_ns, high):
     bench.claim(VALVE)
-    bench.write(VALVE, 1, 3_600 * NS_PER_S)
+    bench.write(VALVE, 1, valid_ns)
     bench.board.failing = {VALVE}
     with pytest.raises(OSError, match="failed"):
-        bench.write(VALVE, 0, 0)
+        bench.write(VALVE, high, NS_PER_S if high else 0, PERIOD if high else 0)
     bench.board.failing.clear()
-    bench.run(NS_PER_S)
+    bench.run(1_000 if high else NS_PER_S)
     assert bench.board.level(VALVE) == 0
 
 
@@ -454,7 +423,7 @@ requests = st.tuples(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=100)
 @given(rests=st.tuples(*[st.integers(0, 1) for _ in PINS]), sequence=st.lists(requests, max_size=30))
 def test_an_output_rests_from_the_end_of_its_last_lease_and_the_time_elsewhere_is_counted(rests, sequence):
     bench = Bench()
@@ -494,10 +463,10 @@ def test_an_output_rests_from_the_end_of_its_last_lease_and_the_time_elsewhere_i
     assert bench.keeper.due is None
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=50)
 @given(
     rest=st.integers(0, 1),
-    sequence=st.lists(st.tuples(st.booleans(), st.integers(0, 10**10), st.integers(0, 10**10)), max_size=20),
+    sequence=st.lists(st.tuples(st.booleans(), st.integers(0, 20), st.integers(0, 20)), max_size=20),
 )
 def test_without_failures_the_count_is_exactly_the_time_elsewhere(rest, sequence):
     bench = Bench()

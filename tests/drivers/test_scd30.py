@@ -56,25 +56,18 @@ def test_each_measurement_is_read_once(bench):
     assert bench.read_next()
 
 
-def test_the_chip_is_probed_and_started_without_ambient_pressure(bench):
+def test_the_chip_is_started_without_ambient_pressure_and_only_settings_that_differ_are_written(bench):
     assert list(bench.machine.sensor("scd30").written)[:2] == [b"", bytes.fromhex("0010000081")]
-
-
-def test_settings_that_the_chip_has_are_not_written_again(bench):
-    assert bench.settings_written(SET_INTERVAL) == []
-    assert bench.settings_written(SET_SELF_CALIBRATION) == []
-
-
-def test_settings_that_differ_are_written_once():
-    bench = Bench(interval_s=5, temperature_offset_degc=1.5, altitude_m=340)
-    memory = bench.machine.sensor("scd30").memory
+    assert bench.settings_written(SET_INTERVAL) == bench.settings_written(SET_SELF_CALIBRATION) == []
+    other = Bench(interval_s=5, temperature_offset_degc=1.5, altitude_m=340)
+    memory = other.machine.sensor("scd30").memory
     memory.self_calibration = 1
-    bench.start()
-    bench.read_next()
+    other.start()
+    other.read_next()
     assert (memory.interval_s, memory.self_calibration) == (5, 0)
     assert (memory.temperature_offset, memory.altitude_m) == (150, 340)
-    assert len(bench.settings_written(SET_INTERVAL)) == 1
-    assert len(bench.settings_written(SET_SELF_CALIBRATION)) == 1
+    assert len(other.settings_written(SET_INTERVAL)) == 1
+    assert len(other.settings_written(SET_SELF_CALIBRATION)) == 1
 
 
 def test_settings_that_outlive_a_power_cut_are_not_written_after_it():
@@ -100,13 +93,9 @@ def test_a_setting_the_chip_does_not_have_is_refused_by_name(settings, words):
         Bench(**settings)
 
 
-def test_adafruits_module_keeps_its_own_sleep_for_others(bench):
-    bench.read_next()
-    assert adafruit_scd30.time is real_time
-
-
-def test_waiting_is_done_on_the_sleep_handed_in(bench):
+def test_waiting_is_done_on_the_sleep_handed_in_and_adafruits_module_keeps_its_own_for_others(bench):
     bench.clock.advance(2)
     before = bench.clock.now
     bench.driver.read()
     assert bench.clock.now - before == pytest.approx(0.06)  # 10 ms for data-ready, 50 ms for the values
+    assert adafruit_scd30.time is real_time

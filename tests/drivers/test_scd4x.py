@@ -38,15 +38,12 @@ def test_self_calibration_is_off_although_the_chip_starts_with_it():
     assert started(self_calibration=True).chip.settings.self_calibration == 1
 
 
-def test_settings_go_into_the_chip_but_not_into_its_eeprom():
+def test_settings_that_are_given_go_into_the_chip_but_not_into_its_eeprom():
     bench = started(temperature_offset_degc=2.0, altitude_m=340)
     assert bench.chip.settings.temperature_offset == pytest.approx(2.0 * 65535 / 175, abs=1)
     assert bench.chip.settings.altitude_m == 340
     assert bench.next().temperature_degc == pytest.approx(27.0, abs=0.15)  # 4 degC of heat, less 2
     assert commands(bench, PERSIST) == []
-
-
-def test_settings_that_are_not_given_stay_as_the_chip_has_them():
     bench = started()
     assert commands(bench, SET_OFFSET) == commands(bench, SET_ALTITUDE) == []
 
@@ -61,21 +58,6 @@ def test_settings_that_are_not_given_stay_as_the_chip_has_them():
 def test_a_setting_beyond_its_range_is_refused(options, words):
     with pytest.raises(SettingError, match=words):
         AirBench("scd4x", **options)
-
-
-def test_a_chip_that_lost_power_unnoticed_is_set_up_again(said):
-    bench = started(altitude_m=340)
-    bench.next()
-    bench.chip.power_cycle()
-    bench.clock.advance(3.0)
-    with said.raises(NotReadyError):
-        bench.driver.read()
-    bench.clock.advance(10.0)
-    with said.raises(NotReadyError):
-        bench.driver.read()
-    bench.start()
-    assert bench.chip.settings.self_calibration == 0
-    assert bench.driver.read()
 
 
 def test_a_sensor_that_is_read_once_a_minute_is_not_set_up_each_time():
@@ -125,17 +107,12 @@ def test_a_recalibration_that_the_wire_does_not_carry_is_an_error(kind, words):
     assert bench.next()
 
 
-@pytest.mark.parametrize("reference", [399, 2001])
-def test_a_reference_beyond_the_range_is_refused(reference):
-    bench = started()
-    bench.next()
-    with pytest.raises(SettingError, match=f"must be 400..2000, not {reference}"):
-        bench.driver.recalibrate(reference)
-    assert commands(bench, RECALIBRATE) == []
-
-
-def test_a_chip_that_has_not_measured_is_not_calibrated(said):
+def test_a_reference_beyond_the_range_and_a_chip_that_has_not_measured_are_refused(said):
     bench = started()
     with said.raises(NotReadyError):
         bench.driver.recalibrate(800)
+    bench.next()
+    for reference in (399, 2001):
+        with pytest.raises(SettingError, match=f"must be 400..2000, not {reference}"):
+            bench.driver.recalibrate(reference)
     assert commands(bench, RECALIBRATE) == []

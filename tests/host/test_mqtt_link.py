@@ -66,7 +66,7 @@ async def test_messages_come_and_retained_ones_are_marked(tmp_path):
             await until(lambda: line.came[1:] == [(b"new", False), (b"newer", False)])
 
 
-async def test_a_topic_can_be_subscribed_while_the_connection_is_up(tmp_path):
+async def test_a_topic_can_be_subscribed_while_the_connection_is_up_and_a_worker_thread_publishes(tmp_path):
     async with broker(tmp_path) as port, aiomqtt.Client("localhost", port) as device:
         line = Line(port)
         async with line.running():
@@ -74,6 +74,9 @@ async def test_a_topic_can_be_subscribed_while_the_connection_is_up(tmp_path):
             await device.publish(TOPIC, b"retained", qos=1, retain=True)
             line.listen()
             await until(lambda: line.came == [(b"retained", True)])
+            await device.subscribe("pump", qos=1)
+            await asyncio.to_thread(line.link.send, "pump", b"ON", retain=True)
+            assert (await anext(device.messages)).payload == b"ON"
 
 
 async def test_a_topic_that_the_broker_refuses_does_not_end_the_connection(tmp_path):
@@ -109,17 +112,6 @@ async def test_after_an_outage_the_topics_are_subscribed_again_and_no_old_comman
             await until(lambda: line.came == [(b"1", False)])
             assert line.problem == ""
             await until(lambda: not line.link.reason)
-
-
-async def test_a_worker_thread_publishes_and_gets_the_acknowledgement(tmp_path):
-    async with broker(tmp_path) as port, aiomqtt.Client("localhost", port) as device:
-        await device.subscribe(TOPIC, qos=1)
-        line = Line(port)
-        async with line.running():
-            await until(lambda: line.is_up)
-            await asyncio.to_thread(line.link.send, TOPIC, b"ON", retain=True)
-            message = await anext(device.messages)
-            assert message.payload == b"ON"
 
 
 async def test_without_a_connection_publishing_fails_at_once(own_port, said):

@@ -63,7 +63,7 @@ def water_g(state):
     return P.volume_m3 * state.vapour_g_m3 + state.film_g
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(states, inputs, st.floats(1e-3, 1e6))
 def test_no_step_makes_or_loses_water_heat_or_carbon_dioxide(state, acting, seconds):
     after, moved = step(P, state, acting, seconds)
@@ -81,7 +81,7 @@ def test_no_step_makes_or_loses_water_heat_or_carbon_dioxide(state, acting, seco
     assert energy_j(after) - energy_j(state) == pytest.approx(given_j, abs=1e-7 * scale)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(states, inputs, st.floats(1e-3, 1e7))
 def test_any_step_stays_within_what_is_physical(state, acting, seconds):
     after, moved = step(P, state, acting, seconds)
@@ -95,7 +95,7 @@ def test_any_step_stays_within_what_is_physical(state, acting, seconds):
     assert moved.drained_g >= 0
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(states, inputs)
 def test_steps_of_a_second_and_of_a_chamber_step_agree(state, acting):
     fine = coarse = step(P, state, acting, 60.0)[0]  # past fog, and walls that dry
@@ -109,7 +109,7 @@ def test_steps_of_a_second_and_of_a_chamber_step_agree(state, acting):
     assert coarse.vapour_g_m3 == pytest.approx(fine.vapour_g_m3, abs=0.2)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(states, levels)
 def test_dry_air_without_plants_moves_exactly_with_any_steps(state, at):
     acting = AirInputs(ROOM, flows(**at | {"humidifier": 0.0, "cooler": 0.0, "dehumidifier": 0.0}), NO_PLANTS)

@@ -70,7 +70,7 @@ acts = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(acts)
 def test_water_salts_charge_phosphate_and_carbon_are_conserved(played):
     rig = Rig()
@@ -104,7 +104,7 @@ def test_water_salts_charge_phosphate_and_carbon_are_conserved(played):
     assert min(water.conductivity_ms_cm, water.dissolved_oxygen_mg_l) >= 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.floats(1e-3, 1e7))
 def test_the_heat_of_the_tank_is_conserved_in_steps_of_any_length(heater, cooler, pump, seconds):
     rig = Rig()
@@ -126,7 +126,7 @@ def test_the_ph_of_known_solutions():
     assert potential_hydrogen(1.5, 0.0, 1.6) == pytest.approx(7.5, abs=0.1)  # tap water
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.floats(0.5, 13.5), st.floats(0, 10), st.floats(0, 10), st.floats(0, 14))
 def test_ph_and_alkalinity_belong_together(ph, phosphate, carbon, near):
     found = potential_hydrogen(alkalinity(ph, phosphate, carbon), phosphate, carbon, near)
@@ -210,7 +210,7 @@ def test_other_stocks_can_be_dosed():
     assert rig.run(3600, water_pump=1.0).conductivity_ms_cm == pytest.approx((256 + 30) / 160.3, rel=0.001)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 600), st.floats(0, 1)), min_size=1, max_size=30))
 def test_the_water_of_the_pots_is_conserved(played):
     soil, given_g = Soil(S), 0.0

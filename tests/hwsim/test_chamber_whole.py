@@ -58,47 +58,37 @@ def carbon_mol(chamber):
     return in_air + (tank.mixed.carbon_mmol + tank.gone.carbon_mmol) / 1000
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 10_000))
-def test_the_water_of_the_chamber_is_conserved_with_random_actuators(seed):
+def test_the_water_and_the_carbon_of_the_chamber_are_conserved_with_random_actuators(seed):
     played = Played(seed)
-    chamber, start = played.chamber, water_g(played.chamber)
+    chamber = played.chamber
+    water, carbon = water_g(chamber), carbon_mol(chamber)
     played.play(60)
     moved = chamber.moved
     came = moved.vapour_in_g + moved.mist_g + played.given_g
     left = moved.on_coil_g + moved.dehumidified_g + moved.drained_g
     left += chamber.tank.gone_g + chamber.soil.drained_g
-    assert water_g(chamber) == pytest.approx(start + came - left, rel=1e-9)
+    assert water_g(chamber) == pytest.approx(water + came - left, rel=1e-9)
     assert moved.transpired_g > 0
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.integers(0, 10_000))
-def test_the_carbon_of_air_plants_and_tank_is_conserved_with_random_actuators(seed):
-    played = Played(seed)
-    chamber, start = played.chamber, carbon_mol(played.chamber)
-    played.play(60)
-    came = (
-        chamber.moved.carbon_dioxide_in_mol
-        + played.filled_ml * chamber.parameters.tank.tap.carbon_mmol / 1000
-    )
-    assert carbon_mol(chamber) == pytest.approx(start + came - chamber.moved.uptake_mol, rel=1e-9)
+    came = moved.carbon_dioxide_in_mol + played.filled_ml * chamber.parameters.tank.tap.carbon_mmol / 1000
+    assert carbon_mol(chamber) == pytest.approx(carbon + came - moved.uptake_mol, rel=1e-9)
 
 
 def test_plants_that_grow_have_more_leaves_and_take_up_more():
-    def after_a_week(*, grows):
+    def after_three_days(*, grows):
         clock = SleepingTime()
         chamber = SimulatedChamber(clock.monotonic, ChamberParameters(grows=grows, fan_flow_l_min=120.0))
         chamber.set_actuator("fan", 1.0)
-        for _ in range(7 * 24):
-            chamber.set_lamp("white", float(_ % 24 < 16))
+        for hour in range(3 * 24):
+            chamber.set_lamp("white", float(hour % 24 < 16))
             clock.advance(3600)
             chamber.air()
         return chamber
 
-    grown, same = after_a_week(grows=True), after_a_week(grows=False)
+    grown, same = after_three_days(grows=True), after_three_days(grows=False)
     assert same.dry_mass_g_m2() == 14
-    assert 60 < grown.dry_mass_g_m2() < 120  # 14 g/m2, and up to 14 g/m2/d
+    assert 40 < grown.dry_mass_g_m2() < 56  # 14 g/m2, and up to 14 g/m2/d
     assert grown.moved.uptake_mol > 1.2 * same.moved.uptake_mol
     assert grown.moved.transpired_g > same.moved.transpired_g
 

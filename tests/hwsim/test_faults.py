@@ -42,29 +42,20 @@ def test_a_fault_lasts_from_at_for_its_duration():
     assert bench.light.read()
 
 
-def test_a_pin_refuses_for_as_long_as_the_fault_lasts(said):
-    bench = Bench(Fault("refused", "gpio-23", at=10, duration=10))
+def test_a_pin_refuses_for_as_long_as_the_fault_lasts_also_at_the_end_of_its_lease(said):
+    bench = Bench(Fault("refused", "gpio-23", at=1, duration=10))
     pins = bench.machine.pins
     valve, fan = (PinOutput(pins, pin, name="relay") for pin in (23, 24))
-    bench.clock.advance(10)
+    valve.write(1.0, 2.0)
+    bench.clock.advance(3)
     fan.write(1.0, 60.0)
     with said.raises(HardwareUnavailableError):
         valve.write(1.0, 60.0)
-    assert (pins.high(23), pins.high(24)) == (0, 1)
-    bench.clock.advance(10)
-    valve.write(1.0, 60.0)
-    assert pins.high(23) == 1
-
-
-def test_an_output_that_refuses_at_the_end_of_its_lease_rests_after_the_fault():
-    bench = Bench(Fault("refused", "gpio-23", at=1, duration=10))
-    pins = bench.machine.pins
-    valve = PinOutput(pins, 23, name="valve")
-    valve.write(1.0, 2.0)
-    bench.clock.advance(3)
-    assert pins.high(23) == 1
+    assert (pins.high(23), pins.high(24)) == (1, 1)
     bench.clock.advance(10)
     assert pins.high(23) == 0
+    valve.write(1.0, 60.0)
+    assert pins.high(23) == 1
 
 
 def test_a_timeout_takes_the_time_the_adapter_waits():
@@ -115,18 +106,7 @@ def test_probability_is_reproducible_with_a_seed():
     assert 0 < sum(outcomes(1)) < 60
 
 
-def test_clear_takes_one_devices_faults_or_all():
-    bench = Bench(Fault("absent", "scd30"), Fault("absent", "bh1750"))
-    assert bench.faults.clear("bh1750") == 1
-    assert bench.light.read()
-    with pytest.raises(DeviceMissingError):
-        bench.air.read()
-    assert bench.faults.clear() == 1
-    assert bench.faults.clear() == 0
-    bench.start_air()
-
-
-def test_active_faults_are_those_that_are_not_over():
+def test_active_faults_are_those_that_are_not_over_and_clear_takes_those_of_one_device_or_all():
     now, later = Fault("absent", "scd30", duration=60), Fault("absent", "bh1750", at=30, duration=60)
     bench = Bench(now, later)
     assert bench.faults.active() == [now, later]
@@ -135,6 +115,14 @@ def test_active_faults_are_those_that_are_not_over():
     bench.clock.advance(30)
     assert bench.faults.active() == []
     assert bench.faults.clear() == 0
+    for device in ("scd30", "bh1750"):
+        bench.faults.inject(Fault("absent", device))
+    assert bench.faults.clear("bh1750") == 1
+    assert bench.light.read()
+    with pytest.raises(DeviceMissingError):
+        bench.air.read()
+    assert bench.faults.clear() == 1
+    bench.start_air()
 
 
 def test_chips_stay_themselves_under_faults():
@@ -174,12 +162,6 @@ def test_a_file_of_faults_is_read(tmp_path):
         Fault("absent", "i2c-1:0x23"),
         Fault("drift", "/dev/ttyUSB0", amount=-12.5),
     ]
-
-
-def test_an_empty_file_has_no_faults(tmp_path):
-    path = tmp_path / "faults.toml"
-    path.touch()
-    assert load_faults(path) == []
 
 
 GOOD = '[[fault]]\nkind = "absent"\ndevice = "scd30"\n'
@@ -226,7 +208,9 @@ def test_a_wrong_file_says_where_and_why(tmp_path, text, entry, key, words):
     assert isinstance(error, ValueError)
 
 
-def test_a_file_that_cannot_be_read_says_so(tmp_path, said):
+def test_a_file_that_cannot_be_read_says_so_and_an_empty_one_has_no_faults(tmp_path, said):
+    (tmp_path / "empty.toml").touch()
+    assert load_faults(tmp_path / "empty.toml") == []
     with said.raises(FaultFileError):
         load_faults(tmp_path / "none.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")

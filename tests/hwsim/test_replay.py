@@ -55,7 +55,9 @@ def bench(tmp_path):
     return Bench(write(tmp_path, EXPORT))
 
 
-def test_each_value_holds_from_its_time_to_the_next_and_zero_is_a_value(bench):
+def test_each_value_holds_from_its_time_to_the_next_whatever_lamps_and_valve_do(bench):
+    bench.chamber.set_lamp("white", 1.0)
+    bench.chamber.set_actuator("valve", 1.0)
     seen = []
     for seconds in (0, 299, 300, 301, 599, 600):
         bench.at(seconds)
@@ -64,14 +66,6 @@ def test_each_value_holds_from_its_time_to_the_next_and_zero_is_a_value(bench):
     assert seen == [(500, 20.5), (500, 20.5), (0, 20.5), (0, 21), (0, 21), (700, 21)]
     assert air.humidity_percent == 60
     assert bench.chamber.illuminance_lux() == 8000
-
-
-def test_lamps_and_valve_do_not_change_recorded_values(bench):
-    bench.chamber.set_lamp("white", 1.0)
-    bench.chamber.set_actuator("valve", 1.0)
-    bench.at(250)
-    assert bench.chamber.illuminance_lux() == 8000
-    assert bench.chamber.air().carbon_dioxide_ppm == 500
 
 
 def test_variables_that_are_not_recorded_come_from_the_model(tmp_path):
@@ -181,25 +175,14 @@ def test_a_wrong_file_is_refused_with_file_line_and_reason(tmp_path, text, line,
     assert isinstance(caught.value, SimulationError)
 
 
-def test_a_missing_or_binary_file_is_refused(tmp_path, said):
+def test_a_missing_a_binary_or_a_damaged_file_is_refused(tmp_path, said):
     with said.raises(ReplayFileError):
         load_recording(tmp_path / "none.csv")
     (tmp_path / "binary.csv").write_bytes(b"timestamp,variable,value\n\xff\xfe,a,b\n")
     with said.raises(ReplayFileError):
         load_recording(tmp_path / "binary.csv")
-
-
-def test_the_file_of_a_run_is_a_recording(tmp_path):
-    path = tmp_path / "run.zip"
-    with ZipFile(path, "w") as file:
-        file.writestr("run-aaaaaa/points.csv", "time,environment\r\n")
-        file.writestr("run-aaaaaa/replay.csv", EXPORT)
-    of_run, of_file = (load_recording(each) for each in (path, write(tmp_path, EXPORT)))
-    for time in (0, 300, 600):
-        assert of_run.at("air_carbon_dioxide", time) == of_file.at("air_carbon_dioxide", time)
-
-
-def test_another_zip_and_a_damaged_one_are_refused(tmp_path, said):
+    with said.raises(ReplayFileError):  # a line without end, early
+        load_recording(write(tmp_path, "timestamp,variable,value\n" + "1" * 200_000))
     path = tmp_path / "run.zip"
     with ZipFile(path, "w") as file:
         file.writestr("run-aaaaaa/points.csv", "time,environment\r\n")
@@ -212,7 +195,11 @@ def test_another_zip_and_a_damaged_one_are_refused(tmp_path, said):
         load_recording(path)
 
 
-def test_a_line_without_end_is_refused_early(tmp_path, said):
-    path = write(tmp_path, "timestamp,variable,value\n" + "1" * 200_000)
-    with said.raises(ReplayFileError):
-        load_recording(path)
+def test_the_file_of_a_run_is_a_recording(tmp_path):
+    path = tmp_path / "run.zip"
+    with ZipFile(path, "w") as file:
+        file.writestr("run-aaaaaa/points.csv", "time,environment\r\n")
+        file.writestr("run-aaaaaa/replay.csv", EXPORT)
+    of_run, of_file = (load_recording(each) for each in (path, write(tmp_path, EXPORT)))
+    for time in (0, 300, 600):
+        assert of_run.at("air_carbon_dioxide", time) == of_file.at("air_carbon_dioxide", time)

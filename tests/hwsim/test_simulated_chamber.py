@@ -2,7 +2,7 @@ import math
 import threading
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from growd_hwsim.chamber import SimulatedChamber
@@ -35,9 +35,11 @@ def test_the_light_of_the_lamps_follows_from_their_power():
     # 30 W x 2.1 umol/J x 0.8 on 0.168 m2; 66.7 lx for each umol/m2/s
     assert bench.chamber.ppfd_umol_m2_s() == pytest.approx(300)
     assert bench.chamber.illuminance_lux() == pytest.approx(20_010)
+    other = Bench(ChamberParameters(daylight_lux=0.0, lamps={"far_red": LampChannel(10.0, 2.0, 0.1)}))
+    other.chamber.set_lamp("far_red", 0.5)
+    assert other.chamber.illuminance_lux() == pytest.approx(0.5 * 10 * 2 * 0.8 / 0.168 * 0.1)
 
 
-@settings(deadline=None)
 @given(st.fixed_dictionaries({channel: st.floats(0, 1) for channel in ("white", "red", "blue")}))
 def test_light_is_in_proportion_and_adds_up(levels):
     bench = Bench()
@@ -182,16 +184,17 @@ def test_several_threads_may_use_it():
     assert not failed
 
 
-@pytest.mark.parametrize(("channel", "fraction"), [("green", 0.5), ("white", 1.5), ("white", -0.1)])
-def test_a_lamp_that_cannot_be_is_refused(channel, fraction):
-    with pytest.raises(ValueError, match=channel):
-        Bench().chamber.set_lamp(channel, fraction)
-
-
-@pytest.mark.parametrize(("name", "level"), [("oven", 0.5), ("heater", 1.5), ("heater", -0.1)])
-def test_an_actuator_that_cannot_be_is_refused(name, level):
-    with pytest.raises(ValueError, match=name):
-        Bench().chamber.set_actuator(name, level)
+@pytest.mark.parametrize("level", [1.5, -0.1])
+def test_what_cannot_be_is_refused(level):
+    chamber = Bench().chamber
+    for drive, known, unknown in (
+        (chamber.set_lamp, "white", "green"),
+        (chamber.set_actuator, "heater", "oven"),
+    ):
+        with pytest.raises(ValueError, match=known):
+            drive(known, level)
+        with pytest.raises(ValueError, match=unknown):
+            drive(unknown, 0.5)
 
 
 def test_half_of_a_level_has_half_of_the_effect():
@@ -214,14 +217,6 @@ def test_the_door_tells_whether_it_is_open():
     assert bench.chamber.is_door_open()
 
 
-def test_other_lamps_can_be_built_in():
-    parameters = ChamberParameters(daylight_lux=0.0, lamps={"far_red": LampChannel(10.0, 2.0, 0.1)})
-    bench = Bench(parameters)
-    bench.chamber.set_lamp("far_red", 0.5)
-    assert bench.chamber.illuminance_lux() == pytest.approx(0.5 * 10 * 2 * 0.8 / 0.168 * 0.1)
-
-
-@settings(deadline=None)
 @given(st.floats(0, 3000), st.floats(0, 3000), st.floats(0, 5000), st.floats(0, 45))
 def test_photosynthesis_rises_with_light_and_never_beyond_its_quantum_yield(one, other, ppm, degc):
     low, high = (gross_photosynthesis(NIGHT, ppm, degc, ppfd) for ppfd in sorted((one, other)))
@@ -240,15 +235,19 @@ def test_photosynthesis_is_the_hyperbola_of_its_source():
     assert gross_photosynthesis(NIGHT, 420, 20, 300) == pytest.approx(expected, rel=1e-3)
 
 
-@pytest.mark.parametrize(("ppm", "degc"), [(40.0, 20.0), (10.0, 20.0), (420.0, 4.0), (420.0, 41.0)])
-def test_photosynthesis_ends_at_the_compensation_point_and_in_cold_and_heat(ppm, degc):
-    assert gross_photosynthesis(NIGHT, ppm, degc, 300.0) == 0
-
-
-def test_light_too_faint_for_a_float_is_darkness():
-    assert (
-        gross_photosynthesis(NIGHT, 420.0, 4.0, 5e-324) == gross_photosynthesis(NIGHT, 420, 20, 5e-324) == 0
-    )
+@pytest.mark.parametrize(
+    ("ppm", "degc", "ppfd"),
+    [
+        (40.0, 20.0, 300.0),
+        (10.0, 20.0, 300.0),
+        (420.0, 4.0, 300.0),
+        (420.0, 41.0, 300.0),
+        (420.0, 4.0, 5e-324),
+        (420.0, 20.0, 5e-324),
+    ],
+)
+def test_photosynthesis_ends_at_the_compensation_point_in_cold_and_heat_and_in_darkness(ppm, degc, ppfd):
+    assert gross_photosynthesis(NIGHT, ppm, degc, ppfd) == 0
 
 
 @pytest.mark.parametrize(("degc", "g_m3"), [(0, 4.85), (20, 17.3), (30, 30.4)])
@@ -270,7 +269,7 @@ def test_an_open_door_lets_the_rooms_air_in():
     assert bench.after(60).carbon_dioxide_ppm == pytest.approx(closed, rel=0.05)
 
 
-@pytest.mark.parametrize("pace_s", [1.0, 7.0, 3600.0])
+@pytest.mark.parametrize("pace_s", [1.0, 3600.0])
 def test_the_door_opens_at_its_hours_at_any_pace_of_reading(pace_s):
     parameters = ChamberParameters(daylight_lux=0.0, door_hours=(9.0, 23.995), door_open_s=60.0)
     bench = Bench(parameters, time_of_day_s=8.9 * 3600)
@@ -279,9 +278,6 @@ def test_the_door_opens_at_its_hours_at_any_pace_of_reading(pace_s):
     while bench.clock.now < end:
         bench.clock.advance(min(pace_s, end - bench.clock.now))
         air = bench.chamber.air()
-    seldom = Bench(ChamberParameters(daylight_lux=0.0), time_of_day_s=8.9 * 3600)
-    seldom.chamber.set_actuator("valve", 1.0)
-    assert air.carbon_dioxide_ppm < seldom.after(420).carbon_dioxide_ppm - 2000
     # the room, what the valve gave in that minute at 8.3 ppm/s, and a twentieth of the 2900 ppm from before
     expected = 420 + 8.33 / 0.05 * (1 - math.exp(-3)) + 2900 * math.exp(-3)
     assert air.carbon_dioxide_ppm == pytest.approx(expected, rel=0.02)

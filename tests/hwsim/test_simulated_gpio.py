@@ -46,32 +46,21 @@ def test_each_lease_ends_at_its_time_in_order_however_late_somebody_looks(bench)
     bench.pins.write(PIN, 1.0, 100.0, 2.25)
     bench.pins.write(17, 0.0, 100.0, 1.5)
     bench.clock.advance(3600)
-    assert (bench.pins.high(PIN), bench.pins.high(17)) == (0, 1)
-    assert bench.heard[-2:] == [(5001.5, 17, 1.0), (5002.25, PIN, 0.0)]
-    assert bench.pins.write(PIN, 0.0, 100.0, 0.0) == 2.25
+    assert bench.pins.write(PIN, 1.0, 100.0, 2.0) == 2.25
+    assert (bench.pins.high(PIN), bench.pins.high(17)) == (1, 1)
+    assert bench.heard[-3:] == [(5001.5, 17, 1.0), (5002.25, PIN, 0.0), (8600.0, PIN, 1.0)]
 
 
-def test_a_request_first_ends_what_is_over(bench):
-    bench.pins.write(PIN, 1.0, 100.0, 2.0)
-    bench.clock.advance(10)
-    assert bench.pins.write(PIN, 1.0, 100.0, 2.0) == 2.0
-    assert [(time, high) for time, _, high in bench.heard[-3:]] == [
-        (5000.0, 1.0),
-        (5002.0, 0.0),
-        (5010.0, 1.0),
-    ]
-
-
-def test_what_is_not_claimed_is_refused_as_by_real_pins(bench):
+def test_what_is_not_claimed_is_refused_as_by_real_pins_and_only_what_is_driven_is_claimed_on_request(bench):
     for misuse in (lambda: bench.pins.write(17, 1.0, 100.0, 1.0), lambda: bench.pins.input(17)):
         with pytest.raises(OSError, match="not set up") as caught:
             misuse()
         assert caught.value.errno == errno.EPERM
-
-
-def test_only_what_is_driven_is_claimed_on_request(bench):
     assert not bench.pins.claim(17, 0, only_if_driven=True)
     assert bench.pins.claim(PIN, 0, only_if_driven=True)
+    for number in range(HISTORY_LENGTH + 10):
+        bench.pins.write(PIN, float(number % 2), 100.0, 60.0)
+    assert len(bench.pins.history) == HISTORY_LENGTH
 
 
 def test_a_refused_pin_keeps_its_level_and_others_work(bench):
@@ -101,9 +90,3 @@ def test_a_pin_that_hangs_has_no_answer_and_its_lease_ends(bench):
     assert caught.value.errno == errno.ETIMEDOUT
     bench.clock.advance(2)
     assert bench.pins.high(PIN) == 0
-
-
-def test_history_is_bounded(bench):
-    for number in range(HISTORY_LENGTH + 10):
-        bench.pins.write(PIN, float(number % 2), 100.0, 60.0)
-    assert len(bench.pins.history) == HISTORY_LENGTH

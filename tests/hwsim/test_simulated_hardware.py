@@ -94,11 +94,10 @@ def test_the_valve_and_the_fan_move_the_air(active_high):
     machine.close()
 
 
-@pytest.mark.parametrize("active_high", [True, False])
-def test_a_pin_with_pwm_drives_an_actuator_with_its_duty(active_high):
+def test_a_pin_with_pwm_drives_an_actuator_with_its_duty():
     clock = SleepingTime()
-    machine = simulated(clock, wiring=Wiring(relays={23: WiredRelay("heater", active_high)}))
-    heater = PinOutput(machine.pins, 23, name="heater", frequency_hz=100.0, active_high=active_high)
+    machine = simulated(clock, wiring=Wiring(relays={23: WiredRelay("heater", active_high=False)}))
+    heater = PinOutput(machine.pins, 23, name="heater", frequency_hz=100.0, active_high=False)
     warmed = []
     for duty in (0.0, 0.5, 1.0):
         for _ in range(6):

@@ -61,8 +61,14 @@ def bench():
     bench.close()
 
 
-def test_the_manuals_example_is_answered_as_the_manual_says():
-    assert reading(544) == bytes.fromhex("ff 86 02 20 00 00 00 00 58")
+def test_a_reading_is_that_of_the_manual_and_ends_with_its_range():
+    assert reading(544) == bytes.fromhex("ff 86 02 20 00 00 00 00 58")  # its example
+    bench = Chip()
+    bench.clock.advance(WARM_UP_S)
+    bench.ppm = 4000.0
+    assert bench.read() == 2000
+    assert bench.ask("ff 01 99 00 00 00 13 88 cb") == b""
+    assert bench.read() == pytest.approx(4000, abs=6)
 
 
 def test_it_answers_constants_during_the_warm_up():
@@ -74,15 +80,6 @@ def test_it_answers_constants_during_the_warm_up():
     assert bench.read() == pytest.approx(1234, abs=6)
     bench.chip.power_cycle()
     assert bench.read() == 388
-
-
-def test_a_reading_ends_with_its_range():
-    bench = Chip()
-    bench.clock.advance(WARM_UP_S)
-    bench.ppm = 4000.0
-    assert bench.read() == 2000
-    assert bench.ask("ff 01 99 00 00 00 13 88 cb") == b""
-    assert bench.read() == pytest.approx(4000, abs=6)
 
 
 def test_calibration_and_baseline_are_remembered_without_power():

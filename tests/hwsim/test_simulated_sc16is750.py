@@ -56,9 +56,18 @@ def bench():
     return bench
 
 
-def test_a_command_is_forwarded_and_answered(bench):
+def test_a_command_is_forwarded_with_port_and_chip_and_answered():
+    queries = []
+
+    def wire(query, forward):
+        queries.append((query.port, query.device, query.command))
+        return forward(query)
+
+    bench = Bench(port="i2c-3:0x48", wire=wire)
+    bench.set_up()
     bench.write(THR, *COMMAND)
     assert list(bench.sensor.received) == [COMMAND]
+    assert queries == [("i2c-3:0x48", "mhz19", COMMAND)]
     assert bench.answer() == ANSWER
     assert bench.read(RXLVL) == b"\x00"
 
@@ -85,11 +94,23 @@ def test_a_part_that_acknowledges_its_reset_is_reset_too():
     assert bench.read(LCR) == b"\x1d"
 
 
-def test_a_loss_of_power_forgets_all(bench):
+def test_received_bytes_can_be_forgotten_and_go_with_the_power_or_at_another_speed(bench):
+    bench.write(THR, *COMMAND)
+    bench.read(RXLVL)
+    assert bench.read(LSR) == b"\x61"
+    bench.write(FCR, 0x03)
+    assert (bench.read(RXLVL), bench.read(LSR), bench.read(RHR)) == (b"\x00", b"\x60", b"\x00")
+    bench.write(THR, *COMMAND)
+    bench.set_up(48)
+    assert bench.answer() == b""
+    bench.set_up()
     bench.write(SPR, 0x5A)
+    bench.write(THR, *COMMAND)
     bench.chip.power_cycle()
     assert bench.read(SPR) == b"\xff"
     assert bench.chip.divisor == 0xFFFF
+    bench.set_up()
+    assert bench.answer() == b""
 
 
 def test_the_divisor_is_reached_while_the_latch_is_open(bench):
@@ -148,40 +169,6 @@ def test_pieces_come_one_after_another():
     bench.write(THR, *COMMAND)
     assert bench.answer() == ANSWER[:4]
     assert bench.answer() == ANSWER[4:]
-
-
-def test_received_bytes_can_be_forgotten(bench):
-    bench.write(THR, *COMMAND)
-    bench.read(RXLVL)
-    assert bench.read(LSR) == b"\x61"
-    bench.write(FCR, 0x03)
-    assert (bench.read(RXLVL), bench.read(LSR), bench.read(RHR)) == (b"\x00", b"\x60", b"\x00")
-
-
-def test_an_answer_that_comes_while_the_power_is_off_is_lost(bench):
-    bench.write(THR, *COMMAND)
-    bench.chip.power_cycle()
-    bench.set_up()
-    assert bench.answer() == b""
-
-
-def test_an_answer_that_comes_at_another_speed_is_noise(bench):
-    bench.write(THR, *COMMAND)
-    bench.set_up(48)
-    assert bench.answer() == b""
-
-
-def test_queries_name_the_port_and_the_chip():
-    queries = []
-
-    def wire(query, forward):
-        queries.append((query.port, query.device, query.command))
-        return forward(query)
-
-    bench = Bench(port="i2c-3:0x48", wire=wire)
-    bench.set_up()
-    bench.write(THR, *COMMAND)
-    assert queries == [("i2c-3:0x48", "mhz19", COMMAND)]
 
 
 def test_a_gap_in_a_recording_is_silence(bench, monkeypatch):

@@ -2,7 +2,7 @@ import struct
 
 import adafruit_scd30
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from smbus2 import i2c_msg
 
@@ -51,26 +51,36 @@ def bench():
     return bench
 
 
-def test_checksum_of_the_interface_description():
-    assert crc8(b"\xbe\xef") == 0x92  # its example
-    assert START[4] == crc8(b"\x00\x00")
-
-
-@settings(deadline=None)
 @given(st.binary(min_size=2, max_size=2), st.integers(0, 15))
-def test_any_flipped_bit_shows_in_the_checksum(word, bit):
+def test_the_checksum_is_that_of_the_interface_description_and_shows_any_flipped_bit(word, bit):
+    assert crc8(b"\xbe\xef") == 0x92  # its example
     flipped = (int.from_bytes(word, "big") ^ 1 << bit).to_bytes(2, "big")
     assert crc8(flipped) != crc8(word)
 
 
-def test_a_measurement_is_ready_once_an_interval(bench):
+def test_a_measurement_is_ready_once_an_interval_also_after_a_long_pause(bench):
     assert not bench.ready()
+    for pause in (2, 1_000_000.5):
+        bench.clock.advance(pause)
+        assert bench.ready()
+        bench.carbon_dioxide()
+        assert not bench.ready()
+    bench.chip.receive(command(INTERVAL, 30))
+    bench.clock.advance(29)
+    assert not bench.ready()
+    bench.clock.advance(1)
+    assert bench.ready()
+
+
+def test_it_does_not_measure_after_a_stop_and_forgets_its_measurement_with_a_soft_reset(bench):
     bench.clock.advance(2)
     assert bench.ready()
-    bench.carbon_dioxide()
+    bench.chip.receive(b"\xd3\x04")
+    bench.clock.advance(0.1)
     assert not bench.ready()
-    bench.clock.advance(2)
-    assert bench.ready()
+    bench.chip.receive(STOP)
+    bench.clock.advance(60)
+    assert not bench.ready()
 
 
 def test_a_step_of_the_air_shows_with_the_response_times_of_the_data_sheet(bench):
@@ -99,28 +109,6 @@ def test_a_sensor_without_a_lag_follows_at_once():
     assert bench.carbon_dioxide() == pytest.approx(2000, abs=10)
 
 
-def test_measurements_keep_their_pace_after_a_long_pause(bench):
-    bench.clock.advance(1_000_000.5)
-    bench.carbon_dioxide()
-    assert not bench.ready()
-    bench.clock.advance(2)
-    assert bench.ready()
-
-
-def test_a_longer_interval_is_waited_for(bench):
-    bench.chip.receive(command(INTERVAL, 30))
-    bench.clock.advance(29)
-    assert not bench.ready()
-    bench.clock.advance(1)
-    assert bench.ready()
-
-
-def test_it_does_not_measure_after_a_stop(bench):
-    bench.chip.receive(STOP)
-    bench.clock.advance(60)
-    assert not bench.ready()
-
-
 def test_noise_stays_within_the_repeatability_of_the_datasheet(bench):
     values = []
     for _ in range(500):
@@ -132,13 +120,10 @@ def test_noise_stays_within_the_repeatability_of_the_datasheet(bench):
     assert sum(values) / len(values) == pytest.approx(1000, abs=1)
 
 
-def test_an_answer_takes_3_ms(bench):
+def test_an_answer_takes_3_ms_and_a_stop_between_command_and_answer(bench):
     bench.chip.receive(DATA_READY)
     with pytest.raises(NoAcknowledgeError):
         bench.chip.on_read(3)
-
-
-def test_it_requires_a_stop_between_command_and_answer(bench):
     adapter = I2CAdapter(1)
     adapter.attach(0x61, bench.chip)
     with smbus_over(I2CKernel({1: adapter}))(1) as bus, pytest.raises(OSError, match="Remote I/O error"):
@@ -178,14 +163,6 @@ def test_settings_outlive_power_but_pressure_does_not(bench):
     ] == [0, 10, 1, 150, 340]
     bench.clock.advance(10)
     assert bench.ready()  # it goes on measuring by itself
-
-
-def test_soft_reset_forgets_the_measurement(bench):
-    bench.clock.advance(2)
-    assert bench.ready()
-    bench.chip.receive(b"\xd3\x04")
-    bench.clock.advance(0.1)
-    assert not bench.ready()
 
 
 def test_forced_recalibration_takes_the_error_out():

@@ -40,18 +40,24 @@ def bench():
     return Bench()
 
 
-def test_it_has_its_device_id(bench):
-    assert bench.read(ID) == b"\x50"
+def test_registers_are_written_and_read_one_after_another_but_for_read_only_ones(bench):
+    bench.write(0xA4, *range(1, 9))  # the interrupt thresholds
+    assert bench.read(0xA4, 8) == bytes(range(1, 9))
+    bench.write(PERSIST, 0x05)
+    assert bench.read(PERSIST, 7) == bytes([5, 0, 0, 0, 0, 0, 0x50])
+    bench.write(ID, 0x00, 0xFF, 0xFF)
+    assert bench.read(ID, 3) == b"\x50\x00\x00"
+    bench.measure(0x11)
+    before = bytes(bench.chip.registers)
+    bench.chip.receive(b"\xe7")  # clears an interrupt
+    assert bytes(bench.chip.registers) == before
 
 
-def test_it_measures_only_with_power_and_converter_on(bench):
+def test_a_cycle_is_valid_after_its_time_with_power_and_converter_on(bench):
     for enable in (OFF, ON, 0x02):
         bench.write(ENABLE, enable)
         bench.clock.advance(1)
         assert (bench.counts(), bench.read(STATUS)) == ((0, 0), b"\x00")
-
-
-def test_a_cycle_is_valid_after_its_time(bench):
     bench.write(CONTROL, 0x02)  # 300 ms
     bench.write(ENABLE, MEASURE)
     bench.clock.advance(0.29)
@@ -105,18 +111,6 @@ def test_each_channel_saturates_for_itself_and_sooner_in_a_short_time(bench, con
     assert infrared < full == 65_535  # channel 0 alone
 
 
-def test_registers_are_written_and_read_one_after_another(bench):
-    bench.write(0xA4, *range(1, 9))  # the interrupt thresholds
-    assert bench.read(0xA4, 8) == bytes(range(1, 9))
-    bench.write(PERSIST, 0x05)
-    assert bench.read(PERSIST, 7) == bytes([5, 0, 0, 0, 0, 0, 0x50])
-
-
-def test_read_only_registers_do_not_change(bench):
-    bench.write(ID, 0x00, 0xFF, 0xFF)
-    assert bench.read(ID, 3) == b"\x50\x00\x00"
-
-
 def test_reset_and_loss_of_power_forget_all(bench):
     for forget in (bench.chip.power_cycle, lambda: bench.write(CONTROL, 0x80)):
         bench.measure(0x11)
@@ -124,13 +118,6 @@ def test_reset_and_loss_of_power_forget_all(bench):
         assert bench.read(ENABLE, 2) == b"\x00\x00"
         bench.clock.advance(1)
         assert (bench.counts(), bench.read(STATUS), bench.read(ID)) == ((0, 0), b"\x00", b"\x50")
-
-
-def test_clearing_an_interrupt_changes_no_register(bench):
-    bench.measure(0x11)
-    before = bytes(bench.chip.registers)
-    bench.chip.receive(b"\xe7")
-    assert bytes(bench.chip.registers) == before
 
 
 @pytest.mark.parametrize("data", [b"\x00\x03", b"\x14", b"\x80\x03", b"\xc0"])

@@ -58,19 +58,21 @@ def test_all_files_are_installed_in_their_places(fresh, tmp_path):
     assert record["version"] == "1.2.0"
     assert record["digest"] == json.loads(files[f"{current}/version.json"])["digest"]
     assert not [command for command in fresh.commands if "systemctl" in command]  # of another machine
+    assert_locked(fresh.commands)
 
 
-@pytest.mark.parametrize("kind", ["wheel", "checkout"])
-def test_exactly_the_locked_packages_are_installed(fresh, tmp_path, kind):
-    fresh.install(wheel(tmp_path, "1.2.0") if kind == "wheel" else CHECKOUT)
-    pips = [command for command in fresh.commands if "pip" in command]
-    assert {Path(command[-1]).name for command in pips} == {"run.lock", "node.lock"}
+def assert_locked(commands):
+    """Exactly the locked packages were installed."""
+    pips = [command for command in commands if "pip" in command]
+    assert {Path(command[-1]).name for command in pips} >= {"run.lock"}
+    assert {Path(command[-1]).name for command in pips} <= {"run.lock", "node.lock"}
     assert all({"--require-hashes", "--no-deps", "--only-binary=:all:"} <= set(command) for command in pips)
 
 
 def test_from_a_checkout_npm_adds_the_libraries_of_the_page_and_nothing_else(fresh):
     use_couchdb(fresh)
     fresh.install(CHECKOUT)
+    assert_locked(fresh.commands)
     page = fresh.home / "current/lib/growd/_page"
     assert (page / "index.html").read_bytes() == (CHECKOUT / "page/index.html").read_bytes()
     served = json.loads((page / "package.json").read_text())["vendor"].values()
@@ -93,13 +95,22 @@ def test_with_a_couchdb_neither_node_nor_the_embedded_database_is_installed(fres
     assert json.loads((fresh.home / "current/version.json").read_text())["database"] is True
 
 
-def test_a_second_time_changes_nothing(fresh, tmp_path):
+def test_a_second_time_changes_nothing_and_an_incomplete_folder_is_removed_and_built_again(fresh, tmp_path):
     source = wheel(tmp_path, "1.2.0")
     fresh.install(source)
     before, commands = fresh.files(), len(fresh.commands)
     assert fresh.install(source) == []
     assert fresh.files() == before
     assert len(fresh.commands) == commands
+    folder = (fresh.home / "current").resolve()
+    part = folder.with_name("1.3.0-00000000.part")
+    part.mkdir()
+    (folder / "version.json").unlink()
+    (folder / "stray").touch()
+    assert fresh.install(source)
+    assert not part.exists()
+    assert not (folder / "stray").exists()
+    assert (folder / "version.json").exists()
 
 
 def test_an_installation_interrupted_before_any_step_continues(fresh, tmp_path):
@@ -181,42 +192,23 @@ def test_after_a_failure_the_next_try_has_what_was_downloaded(fresh, tmp_path, m
     [
         ("Temporary failure in name resolution", "; connect a network, or use a bundle"),
         ("THESE PACKAGES DO NOT MATCH THE HASHES", "HASHES"),
+        (None, "Temporary failure in name resolution; connect a network, or use a bundle"),  # for pip itself
     ],
 )
-def test_without_a_network_a_bundle_is_named(fresh, tmp_path, cause, ending):
-    def fail(command):
+def test_without_a_network_a_bundle_is_named(fresh, tmp_path, monkeypatch, cause, ending):
+    def fail(command, *_):
+        if cause is None:
+            raise URLError(socket.gaierror(-3, "Temporary failure in name resolution"))
         raise ProgramError(command, cause)
 
-    fresh.machine = Machine(fresh.root, fail)
+    if cause is None:
+        monkeypatch.setattr(packages, "fetch_pip", fail)
+        monkeypatch.setattr(packages.importlib.util, "find_spec", lambda _: None)
+    else:
+        fresh.machine = Machine(fresh.root, fail)
     with pytest.raises(InstallError) as said:
         fresh.install(wheel(tmp_path, "1.2.0"))
     assert str(said.value).endswith(ending)
-
-
-def test_without_a_network_for_pip_itself_a_bundle_is_named(fresh, tmp_path, monkeypatch):
-    def fail(*_):
-        raise URLError(socket.gaierror(-3, "Temporary failure in name resolution"))
-
-    monkeypatch.setattr(packages, "fetch_pip", fail)
-    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(InstallError) as said:
-        fresh.install(wheel(tmp_path, "1.2.0"))
-    assert str(said.value).endswith(
-        "Temporary failure in name resolution; connect a network, or use a bundle"
-    )
-
-
-def test_an_incomplete_folder_is_removed_and_built_again(fresh, tmp_path):
-    fresh.install(wheel(tmp_path, "1.2.0"))
-    folder = (fresh.home / "current").resolve()
-    part = folder.with_name("1.3.0-00000000.part")
-    part.mkdir()
-    (folder / "version.json").unlink()
-    (folder / "stray").touch()
-    assert fresh.install(wheel(tmp_path, "1.2.0"))
-    assert not part.exists()
-    assert not (folder / "stray").exists()
-    assert (folder / "version.json").exists()
 
 
 def test_the_previous_version_stays_and_older_ones_go(fresh, tmp_path):
@@ -237,7 +229,7 @@ def test_a_program_growd_of_somebody_else_stays(fresh, tmp_path):
 
 
 @pytest.mark.parametrize("link", ["etc", "opt/growd/versions"])
-def test_a_link_out_of_the_root_is_refused(fresh, tmp_path, link):
+def test_a_link_or_a_path_out_of_the_root_is_refused(fresh, tmp_path, link):
     outside = tmp_path / "outside"
     (outside / "folder").mkdir(parents=True)
     (fresh.root / link).parent.mkdir(parents=True, exist_ok=True)
@@ -248,15 +240,18 @@ def test_a_link_out_of_the_root_is_refused(fresh, tmp_path, link):
         with pytest.raises(InstallError, match="leads out of"), locked(fresh.machine):
             pass
     assert [path.name for path in outside.iterdir()] == ["folder"]
+    for place in ("../outside", "etc/../../outside", "/etc"):
+        with pytest.raises(InstallError, match="is no path below"):
+            fresh.machine.at(Path(place))
 
 
-@pytest.mark.parametrize("place", ["../outside", "etc/../../outside", "/etc"])
-def test_a_path_that_leads_out_of_the_root_is_refused(fresh, place):
-    with pytest.raises(InstallError, match="is no path below"):
-        fresh.machine.at(Path(place))
-
-
-def test_a_log_that_is_a_link_is_replaced(tmp_path):
+def test_a_failed_program_ends_the_installation_and_a_log_that_is_a_link_is_replaced(
+    tmp_path,
+):
+    with pytest.raises(InstallError, match=r"failed: no network"):
+        run_program([sys.executable, "-c", "import sys; sys.exit('no network')"])
+    with pytest.raises(InstallError, match="can't be started: No such file"):
+        run_program([str(tmp_path / "nothing")])
     outside, log = tmp_path / "outside", tmp_path / "install.log"
     outside.write_text("of another")
     log.symlink_to(outside)
@@ -296,16 +291,26 @@ def test_a_purge_empties_a_data_folder_that_is_a_disk_of_its_own(fresh, tmp_path
     assert left[-2:] == [str(data), f"{fresh.root}/opt"]
 
 
-def test_uninstall_refuses_while_an_installation_is_at_work(fresh, tmp_path):
+def test_uninstall_refuses_while_an_installation_is_at_work_and_removes_no_folder_in_place_of_a_file(
+    fresh, tmp_path
+):
     fresh.install(wheel(tmp_path, "1.2.0"))
     before = fresh.files()
+    uninstall = ["uninstall", "--root", str(fresh.root)]
     with locked(fresh.machine):
-        said = CliRunner().invoke(main, ["uninstall", "--root", str(fresh.root)])
+        said = CliRunner().invoke(main, uninstall)
     assert (said.exit_code, said.output) == (
         1,
         "growd: another installation or upgrade of growd is at work\n",
     )
     assert fresh.files() == before
+    place = fresh.root / PLACES["growd.service"]
+    place.unlink()
+    (place / "folder").mkdir(parents=True)
+    said = CliRunner().invoke(main, uninstall)
+    assert said.exit_code == 1
+    assert said.output.endswith(f"growd: {place}: Is a directory\n")
+    assert (place / "folder").exists()
 
 
 @pytest.mark.parametrize("is_same", [True, False])
@@ -318,19 +323,14 @@ def test_only_a_change_restarts_the_service(fresh, tmp_path, monkeypatch, is_sam
     assert starts == ["reset-failed", "start" if is_same else "restart"]
 
 
-def test_uninstall_removes_no_folder_in_the_place_of_a_file(fresh, tmp_path):
-    fresh.install(wheel(tmp_path, "1.2.0"))
-    place = fresh.root / PLACES["growd.service"]
-    place.unlink()
-    (place / "folder").mkdir(parents=True)
-    said = CliRunner().invoke(main, ["uninstall", "--root", str(fresh.root)])
-    assert said.exit_code == 1
-    assert said.output.endswith(f"growd: {place}: Is a directory\n")
-    assert (place / "folder").exists()
-
-
-@pytest.mark.parametrize("umask", [0, 0o077])
-def test_all_may_read_and_root_may_write_whatever_the_umask_is(fresh, tmp_path, umask):
+@pytest.mark.parametrize(("umask", "mode"), [(0, 0o777), (0o077, 0o700)])
+def test_all_may_read_and_root_may_write_whatever_the_umask_and_the_modes_before_are(
+    fresh, tmp_path, umask, mode
+):
+    folders = [fresh.home, fresh.home / "versions"]
+    folders[1].mkdir(parents=True)
+    for folder in folders:
+        folder.chmod(mode)
     was = os.umask(umask)
     try:
         install_whole(fresh, tmp_path)
@@ -338,16 +338,6 @@ def test_all_may_read_and_root_may_write_whatever_the_umask_is(fresh, tmp_path, 
         os.umask(was)
     modes = {stat.S_IMODE(path.stat().st_mode) for path in fresh.root.rglob("*") if path.exists()}
     assert modes == {0o755, 0o644}
-
-
-@pytest.mark.parametrize("mode", [0o777, 0o700])
-def test_an_installation_corrects_the_modes_of_existing_folders(fresh, tmp_path, mode):
-    folders = [fresh.home, fresh.home / "versions"]
-    folders[1].mkdir(parents=True)
-    for folder in folders:
-        folder.chmod(mode)
-    install_whole(fresh, tmp_path)
-    assert [stat.S_IMODE(folder.stat().st_mode) for folder in folders] == [0o755, 0o755]
 
 
 def test_a_place_that_cannot_be_written_is_one_sentence(fresh, tmp_path):
@@ -376,7 +366,11 @@ def test_an_upgrade_preserves_socket_configuration_and_data(fresh, tmp_path):
     assert fresh.install(newer) == []  # it is not put there again
 
 
-def test_an_older_version_is_refused(fresh, tmp_path):
+def test_an_older_version_and_an_invalid_wheel_are_refused(fresh, tmp_path):
+    (tmp_path / "growd-1.0-py3-none-any.whl").write_text("no archive")
+    with pytest.raises(InstallError, match=r"growd-1.0-py3-none-any.whl is damaged: File is not a zip file"):
+        fresh.install(tmp_path / "growd-1.0-py3-none-any.whl")
+    assert list(fresh.root.iterdir()) == []
     fresh.install(wheel(tmp_path, "1.10.0"))
     with pytest.raises(InstallError, match=r"growd 1\.9\.0 is older than the installed 1\.10\.0"):
         refuse_older(fresh.machine, source_at(wheel(tmp_path, "1.9.0")))
@@ -402,26 +396,20 @@ def test_uninstall_removes_what_was_installed(fresh, tmp_path, *, purge):
         assert uninstall_steps(fresh.machine, purge=False) == []
 
 
-def test_the_hardware_watchdog_is_installed_and_removed(fresh, tmp_path):
-    file = fresh.root / "etc/systemd/system.conf.d/growd-watchdog.conf"
-    fresh.install(wheel(tmp_path, "1.2.0"))
-    assert not file.exists()
-    fresh.install(wheel(tmp_path, "1.2.0"), with_watchdog=True)
-    assert "RuntimeWatchdogSec=15s\n" in file.read_text()
-    fresh.install(wheel(tmp_path, "1.3.0", "# newer\n"))
-    assert file.read_text().endswith("# newer\n")
-    fresh.uninstall()
-    assert not file.exists()
-
-
 @pytest.mark.parametrize("with_watchdog", [True, False])
-def test_systemd_is_reexecuted_for_the_hardware_watchdog(with_watchdog, fresh, tmp_path, monkeypatch):
+def test_the_hardware_watchdog_is_installed_and_removed(with_watchdog, fresh, tmp_path, monkeypatch):
     monkeypatch.setattr(Machine, "is_live", True)
+    file = fresh.root / "etc/systemd/system.conf.d/growd-watchdog.conf"
     fresh.install(wheel(tmp_path, "1.2.0"), with_watchdog=with_watchdog)
-    assert (["systemctl", "daemon-reexec"] in fresh.commands) == with_watchdog
+    assert (["systemctl", "daemon-reexec"] in fresh.commands) == file.exists() == with_watchdog
+    if with_watchdog:
+        assert "RuntimeWatchdogSec=15s\n" in file.read_text()
+        fresh.install(wheel(tmp_path, "1.3.0", "# newer\n"))
+        assert file.read_text().endswith("# newer\n")
     fresh.commands.clear()
     fresh.uninstall()
     assert (["systemctl", "daemon-reexec"] in fresh.commands) == with_watchdog
+    assert not file.exists()
 
 
 def test_a_dry_run_prints_the_steps_only(fresh, tmp_path):
@@ -494,20 +482,6 @@ def test_impossible_installations_are_one_sentence(fresh, tmp_path, arguments, w
     assert said.output.startswith("growd: ")
     assert words.format(folder=tmp_path) in said.output
     assert list(fresh.root.iterdir()) == []
-
-
-def test_an_invalid_wheel_changes_nothing(fresh, tmp_path):
-    (tmp_path / "growd-1.0-py3-none-any.whl").write_text("no archive")
-    with pytest.raises(InstallError, match=r"growd-1.0-py3-none-any.whl is damaged: File is not a zip file"):
-        fresh.install(tmp_path / "growd-1.0-py3-none-any.whl")
-    assert list(fresh.root.iterdir()) == []
-
-
-def test_a_failed_program_ends_the_installation_with_its_output(tmp_path):
-    with pytest.raises(InstallError, match=r"failed: no network"):
-        run_program([sys.executable, "-c", "import sys; sys.exit('no network')"])
-    with pytest.raises(InstallError, match="can't be started: No such file"):
-        run_program([str(tmp_path / "nothing")])
 
 
 @pytest.fixture(scope="module")

@@ -58,11 +58,24 @@ def library(machine):
     return {path.name for path in folder.iterdir()} - {"__pycache__"}
 
 
-def test_a_wheel_is_installed_beside_the_versions(machine, example):
+def test_a_wheel_is_installed_beside_the_versions_and_removed(machine, example, said):
     assert len(install(machine, with_packages=[str(example)])) == 3
     assert library(machine) == {"sht31_example.py", "sht31_example_chip.py", "growd_sht31-1.0.0.dist-info"}
     assert [str(each) for each in installed_packages(machine)] == ["growd_sht31==1.0.0"]
     assert install(machine) == ["remove drivers of earlier installations"]
+
+    before = machine.at(Path("opt/growd/drivers")).readlink()
+    with said.raises(InstallError):
+        install(machine, with_packages=["growd-missing==1.0"])
+    assert machine.at(Path("opt/growd/drivers")).readlink() == before
+    assert not list((machine.root / "opt/growd").glob("*.part"))
+
+    install(machine, without_packages=["Growd.SHT31"])
+    assert library(machine) == set()
+    assert installed_packages(machine) == []
+    assert len(list((machine.root / "opt/growd").glob("drivers-*"))) == 1
+    with said.raises(InstallError):
+        install(machine, without_packages=["growd-sht31"])
 
 
 @pytest.mark.long
@@ -80,35 +93,24 @@ def test_a_package_stays_without_a_network_and_without_its_wheel_file(machine, e
     assert "sht31_example.py" in library(machine)
 
 
-def test_a_package_is_removed(machine, example, said):
-    install(machine, with_packages=[str(example)])
-    install(machine, without_packages=["Growd.SHT31"])
-    assert library(machine) == set()
-    assert installed_packages(machine) == []
-    assert len(list((machine.root / "opt/growd").glob("drivers-*"))) == 1
-    with said.raises(InstallError):
-        install(machine, without_packages=["growd-sht31"])
-
-
-@pytest.mark.parametrize("given", ["growd-sht31", "growd-sht31>=1", "../growd-sht31", "-r x==1", "a.whl"])
-def test_other_forms_are_refused(machine, given):
-    with pytest.raises(InstallError, match=r"--with must be PACKAGE==VERSION or a wheel file, got"):
-        install(machine, with_packages=[given])
-
-
-@pytest.mark.parametrize("given", ["growd==9.9", "Growd==9.9", "growd-9.9-py3-none-any.whl", "pip==1.0"])
-def test_growd_itself_is_no_driver(machine, given):
-    with pytest.raises(InstallError, match=r"is no package with drivers; growd brings its own"):
-        install(machine, with_packages=[given])
-
-
-def test_a_package_that_can_not_be_had_changes_nothing(machine, example, said):
-    install(machine, with_packages=[str(example)])
-    before = machine.at(Path("opt/growd/drivers")).readlink()
-    with said.raises(InstallError):
-        install(machine, with_packages=["growd-missing==1.0"])
-    assert machine.at(Path("opt/growd/drivers")).readlink() == before
-    assert not list((machine.root / "opt/growd").glob("*.part"))
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        (
+            r"--with must be PACKAGE==VERSION or a wheel file, got",
+            ["growd-sht31", "growd-sht31>=1", "../growd-sht31", "-r x==1", "a.whl"],
+        ),
+        (
+            r"is no package with drivers; growd brings its own",
+            ["growd==9.9", "Growd==9.9", "growd-9.9-py3-none-any.whl", "pip==1.0"],
+        ),
+    ],
+    ids=["other forms", "growd itself"],
+)
+def test_what_is_no_package_with_drivers_is_refused(machine, words, given):
+    for each in given:
+        with pytest.raises(InstallError, match=words):
+            install(machine, with_packages=[each])
 
 
 def test_a_package_of_the_index_is_fetched_with_growds_versions_of_what_both_need(tmp_path, example):

@@ -121,7 +121,7 @@ def case(request, tmp_path, upgrades):
     return Case(tmp_path, request.param, upgrades)
 
 
-STEPS = [pytest.param(6, id="some"), pytest.param(1, id="each", marks=pytest.mark.nightly)]
+STEPS = [pytest.param(9, id="some"), pytest.param(1, id="each", marks=pytest.mark.nightly)]
 
 
 @pytest.mark.kill

@@ -30,28 +30,30 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.browser)
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def browser():
     async with running_browser() as browser:
         yield browser
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def growd(tmp_path):
-    """One for each test, which may leave it as it wants."""
-    async with started(tmp_path, "--profile", "sim") as program:
-        yield program
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def shared(tmp_path_factory):
-    """One for all tests of a file, which leave it as they found it."""
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
+async def lasting(tmp_path_factory):
+    """A growd for all tests of this folder, and its recipes as they were at its start."""
     async with started(tmp_path_factory.mktemp("growd"), *SIMULATED) as program:
-        yield program
+        await program.until_there("recipes/lettuce_days")
+        yield program, await program.documents("recipes")
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def client(shared):
+async def client(lasting):
     """Another client of `shared`."""
     async with aiohttp.ClientSession() as session:
-        yield Client(shared, session)
+        yield Client(lasting[0], session)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def shared(lasting, client):
+    """The same growd for all tests, which begin without faults, holds, set points by hand and a recipe."""
+    program, recipes = lasting
+    yield program
+    await client.come_to_rest(recipes)

@@ -94,7 +94,6 @@ async def test_it_has_a_connection_in_six_tabs_of_one_browser(shared, browser, c
         await client.until(lambda: is_held(client), bool)
         await expect(page.get_by_text(HELD)).to_be_visible()
         await expect(page.get_by_text("NOT CONFIRMED")).to_have_count(0)
-        await client.call("hold/release")
 
 
 async def test_a_login_that_is_needed_is_said_at_once(shared, browser):
@@ -125,17 +124,13 @@ async def test_the_button_is_at_the_top_right_of_each_view(shared, browser, view
             assert box["height"] >= 40
 
 
-async def test_one_press_does_nothing(shared, browser, client):
+async def test_one_press_does_nothing_and_the_page_says_so_if_it_was_not_done(shared, browser, client):
     async with timed(browser, address(shared)) as page:
         await page.get_by_role("button", name="All safe").click()
         await expect(page.get_by_role("button", name="Press again")).to_be_visible()
         await page.clock.run_for(6_000)
         await expect(page.get_by_role("button", name="All safe")).to_be_visible()
         assert not await is_held(client)
-
-
-async def test_the_page_says_so_if_it_was_not_done(shared, browser, client):
-    async with timed(browser, address(shared)) as page:
         await page.route("**/service/hold/set", lambda route: route.abort())
         await pressed_twice(page)
         bar = page.get_by_role("alert").filter(has_text="NOT CONFIRMED")
@@ -144,5 +139,3 @@ async def test_the_page_says_so_if_it_was_not_done(shared, browser, client):
         await bar.get_by_role("button", name="Try again").click()
         await expect(page.get_by_text(HELD)).to_be_visible()
         await expect(bar).to_have_count(0)
-        await client.call("hold/release")
-        await expect(page.get_by_text(HELD)).to_have_count(0)

@@ -42,9 +42,7 @@ async def test_the_view_now_on_a_phone(shared, browser):
 @pytest.mark.nightly
 @pytest.mark.parametrize(("theme", "width"), LOOKS, ids=NAMES)
 async def test_every_view(shared, browser, client, theme, width):
-    await shared.until_there("recipes/lettuce_days")
-    if (await client.run())["state"] == "idle":
-        await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days")
+    await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days")
     found = []
     queries = [
         *((view, "") for view in VIEWS),
@@ -86,9 +84,6 @@ async def test_with_problems_a_hold_and_commands_by_hand(shared, browser, client
         await page.get_by_role("button", name="Release").first.click()
         await expect(page.get_by_role("dialog")).to_be_visible()
         found += await violations(page)
-    await client.call("hold/release")
-    await client.publish("desired/light_illuminance", None)
-    await client.call("simulator/clear_faults")
     assert found == []
 
 

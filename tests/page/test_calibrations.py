@@ -3,13 +3,19 @@
 import re
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import expect
 
+from growd.config.profiles import profile_path
 from support.browser import DESK, PHONE, opened
 from support.page import address, in_browser, sure
 from support.program import started
 
-PUMPS = """
+DEVICES = """
+[[sensor]]
+name = "ph_1"
+kind = "ezo_ph"
+
 [[output]]
 name = "acid"
 variable = "nutrient_ph_down"
@@ -25,6 +31,16 @@ flow_ml_min = 30
 needs = ""
 """
 pytestmark = [*in_browser, pytest.mark.browser]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def fast(tmp_path_factory):
+    """A growd with a probe and pumps, which runs 60 times as fast."""
+    folder = tmp_path_factory.mktemp("growd")
+    config = folder / "growd.toml"
+    config.write_text(profile_path("sim").read_text(encoding="utf-8") + DEVICES)
+    async with started(folder, "--config", str(config), "--speed", "60") as program:
+        yield program
 
 
 async def open_device(page, name):
@@ -58,11 +74,8 @@ async def test_autotune_shows_its_progress_and_can_be_stopped(shared, browser, c
         await client.until(client.status, lambda status: not status["experiments"])
 
 
-async def test_a_sensor_is_calibrated_in_air_that_is_steady(tmp_path, browser):
-    async with (
-        started(tmp_path, "--profile", "sim", "--speed", "60") as program,
-        opened(browser, address(program, "devices"), viewport=PHONE) as tab,
-    ):
+async def test_a_sensor_is_calibrated_in_air_that_is_steady(fast, browser):
+    async with opened(browser, address(fast, "devices"), viewport=PHONE) as tab:
         sensor = await open_device(tab.page, "scd30_1")
         calibrate = sensor.get_by_role("button", name="Calibrate", exact=True)
         await expect(calibrate).to_be_enabled(timeout=90_000)
@@ -72,13 +85,8 @@ async def test_a_sensor_is_calibrated_in_air_that_is_steady(tmp_path, browser):
         await expect(sensor.get_by_text(re.compile("reads the air around it as 430"))).to_be_visible()
 
 
-async def test_a_probe_is_calibrated_in_a_solution(tmp_path, browser):
-    config = tmp_path / "growd.toml"
-    config.write_text('[[sensor]]\nname = "ph_1"\nkind = "ezo_ph"\n')
-    async with (
-        started(tmp_path, "--config", str(config), "--speed", "60") as program,
-        opened(browser, address(program, "devices"), viewport=PHONE) as tab,
-    ):
+async def test_a_probe_is_calibrated_in_a_solution(fast, browser):
+    async with opened(browser, address(fast, "devices"), viewport=PHONE) as tab:
         heading = tab.page.get_by_role("heading", name="Calibrate the middle point (pH 7)")
         guide = (await open_device(tab.page, "ph_1")).locator("section").filter(has=heading)
         calibrate = guide.get_by_role("button", name="Calibrate", exact=True)
@@ -93,13 +101,8 @@ async def test_a_probe_is_calibrated_in_a_solution(tmp_path, browser):
         await expect(guide.get_by_text(re.compile("reads what is around it as 6.86 pH"))).to_be_visible()
 
 
-async def test_a_pump_is_calibrated_in_a_measuring_cylinder(tmp_path, browser):
-    config = tmp_path / "growd.toml"
-    config.write_text(PUMPS)
-    async with (
-        started(tmp_path, "--config", str(config), "--speed", "10") as program,
-        opened(browser, address(program, "devices"), viewport=PHONE) as tab,
-    ):
+async def test_a_pump_is_calibrated_in_a_measuring_cylinder(fast, browser):
+    async with opened(browser, address(fast, "devices"), viewport=PHONE) as tab:
         acid = await open_device(tab.page, "acid")
         await expect(
             acid.get_by_text(re.compile("30.0 ml/min, 0.00 s dead time · never calibrated"))

@@ -59,10 +59,8 @@ def frozen(program):
         os.kill(program.process.pid, signal.SIGCONT)
 
 
-@pytest.mark.kill
-@pytest.mark.parametrize(
-    "view", ["now", *(pytest.param(view, marks=pytest.mark.nightly) for view in VIEWS[1:])]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("view", VIEWS[1:])
 async def test_kill_9_while_open_and_a_later_start(tmp_path, browser, own_port, view):
     options = (*SIMULATED, "--port", str(own_port))
     async with (
@@ -113,7 +111,6 @@ async def test_a_growd_that_stands_still_is_noticed(shared, browser, client):
             release = verdict(tab.page).get_by_role("button", name="Release")
             await expect(release).to_be_disabled()
         await is_back(tab.page)
-        await client.call("hold/release")
 
 
 async def test_half_an_hour_without_network(shared, browser, client):

@@ -3,23 +3,37 @@
 import json
 import re
 
-import pytest
 from playwright.async_api import expect
 
-from support.browser import DESK, PHONE, opened
+from support.browser import DESK, opened
 from support.page import address, connected, in_browser
 
 pytestmark = in_browser
 
 
-@pytest.mark.parametrize("look", [PHONE, DESK], ids=["phone", "desk"])
-async def test_database_and_outbox(shared, browser, look):
-    locale = "de-DE" if look is PHONE else "en-GB"
-    async with opened(browser, address(shared, "data"), viewport=look, locale=locale) as tab:
-        await expect(tab.page.get_by_text(re.compile("✓ (answers|antwortet)"))).to_be_visible()
-        await expect(tab.page.get_by_text(re.compile(r"\d (points|Messpunkte)"))).to_be_visible()
-        await expect(tab.page.get_by_text(re.compile("✓ (works|in Ordnung)"))).to_be_visible()
-        await expect(tab.page.get_by_text(re.compile("embedded")).first).to_be_visible()
+async def test_database_and_outbox_and_how_long_points_are_kept(shared, browser):
+    async with opened(browser, address(shared, "data"), viewport=DESK) as tab:
+        page = tab.page
+        for said in ("✓ answers", r"\d points", "✓ works", "embedded"):
+            await expect(page.get_by_text(re.compile(said)).first).to_be_visible()
+        card = page.locator("section", has=page.get_by_role("heading", name="How long data are kept"))
+        await expect(card).to_contain_text("90 days")
+        await expect(card).to_contain_text("nothing yet")
+        await expect(card.get_by_text("Old measured points are deleted from")).to_have_count(0)
+        await expect(page.get_by_text("growd backup FILE")).to_be_visible()
+        await expect(page.get_by_text("is no backup")).to_be_visible()
+        await page.get_by_label("To", exact=True).fill("2020-01-01T00:00")
+        await page.get_by_label("To", exact=True).blur()
+        await expect(page.get_by_text("The end must be later than the start.")).to_be_visible()
+
+
+async def test_on_a_phone_in_german(shared, browser):
+    async with opened(browser, address(shared, "data"), locale="de-DE") as tab:
+        for said in ("✓ antwortet", r"\d Messpunkte", "✓ in Ordnung"):
+            await expect(tab.page.get_by_text(re.compile(said))).to_be_visible()
+        table = tab.page.get_by_role("region", name="Als CSV exportieren")
+        await expect(table.get_by_role("columnheader", name="Ausgang")).to_be_visible()
+        assert await table.evaluate("each => each.scrollWidth <= each.clientWidth")
 
 
 async def test_exports_of_one_variable_and_of_all(shared, browser):
@@ -42,37 +56,12 @@ async def test_exports_of_one_variable_and_of_all(shared, browser):
         ]
 
 
-async def test_the_table_of_exports_fits_a_phone(shared, browser):
-    async with opened(browser, address(shared, "data"), locale="de-DE") as tab:
-        table = tab.page.get_by_role("region", name="Als CSV exportieren")
-        await expect(table.get_by_role("columnheader", name="Ausgang")).to_be_visible()
-        assert await table.evaluate("each => each.scrollWidth <= each.clientWidth")
-
-
-async def test_a_range_that_ends_before_it_begins_is_said(shared, browser):
-    async with opened(browser, address(shared, "data"), viewport=DESK) as tab:
-        await connected(tab.page)
-        await tab.page.get_by_label("To", exact=True).fill("2020-01-01T00:00")
-        await tab.page.get_by_label("To", exact=True).blur()
-        await expect(tab.page.get_by_text("The end must be later than the start.")).to_be_visible()
-
-
 async def test_the_page_of_the_api(shared, browser):
     async with opened(browser, address(shared, "data"), viewport=DESK) as tab:
         await tab.page.get_by_role("link", name="All calls of the API").click()
         await expect(tab.page).to_have_url(re.compile("/_svc/api/$"))
         heading = tab.page.get_by_role("heading", name="Describe a node").first
         await expect(heading).to_be_visible(timeout=90_000)  # RapiDoc computes for ten seconds
-
-
-async def test_it_says_how_long_points_are_kept(shared, browser):
-    async with opened(browser, address(shared, "data")) as tab:
-        card = tab.page.locator("section", has=tab.page.get_by_role("heading", name="How long data are kept"))
-        await expect(card).to_contain_text("90 days")
-        await expect(card).to_contain_text("nothing yet")
-        await expect(card.get_by_text("Old measured points are deleted from")).to_have_count(0)
-        await expect(tab.page.get_by_text("growd backup FILE")).to_be_visible()
-        await expect(tab.page.get_by_text("is no backup")).to_be_visible()
 
 
 async def test_it_says_when_deleting_begins_if_there_are_old_points(shared, browser, client):

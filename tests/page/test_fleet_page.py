@@ -11,7 +11,6 @@ import aiohttp
 import msgspec
 import pytest
 from playwright.async_api import expect
-from test_axe import violations
 from yarl import URL
 
 from growd_cloud.devices import (
@@ -23,6 +22,7 @@ from growd_cloud.devices import (
     fleet_row,
 )
 from growd_cloud.devices import device_document_id as document_id
+from support.axe import violations
 from support.browser import DESK, PHONE, opened
 from support.cloud import needs_cloud, running_cloud
 from support.page import in_browser

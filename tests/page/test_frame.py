@@ -32,8 +32,7 @@ async def test_another_name_of_growds_part(tmp_path, browser):
         await connected(tab.page)
 
 
-@pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
-@pytest.mark.parametrize("locale", ["en-GB", "de-DE"])
+@pytest.mark.parametrize(("viewport", "locale"), [(PHONE, "de-DE"), (DESK, "en-GB")], ids=["phone", "desk"])
 async def test_each_view_fits_and_has_all_texts(shared, browser, viewport, locale):
     async with opened(browser, shared.address, viewport=viewport, locale=locale) as tab:
         await connected(tab.page)

@@ -109,7 +109,6 @@ async def test_a_fault_a_trip_and_a_hold_are_told_in_german(shared, browser, cli
         await page.get_by_text("Ereignisse (").click()
         await expect(page.get_by_role("main").get_by_text("antwortet nicht").first).to_be_visible()
         await look("charts")
-    await client.call("simulator/clear_faults")
     assert bad == []
 
 

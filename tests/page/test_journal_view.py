@@ -5,7 +5,7 @@ import re
 
 from playwright.async_api import expect
 
-from support.browser import DESK, opened
+from support.browser import opened
 from support.page import PLACE, address, connected, in_browser
 
 pytestmark = in_browser
@@ -76,9 +76,12 @@ async def test_an_entry_has_a_note_measurements_and_photos(shared, browser, clie
         await page.keyboard.press("Escape")
         await expect(dialog).to_have_count(0)
         await expect(item.get_by_text("waits for the database")).to_have_count(0)
+        await page.goto(address(shared, "charts", "range=hour"))
+        await page.get_by_text(re.compile(r"^Events \(")).click()
+        await expect(page.get_by_role("img", name="Photo 1: first harvest")).to_be_visible()
 
 
-async def test_a_count_stays_as_it_is_typed_or_is_refused_with_the_reason(shared, browser):
+async def test_what_is_typed_is_checked_survives_a_reload_and_is_removed(shared, browser):
     async with opened(browser, address(shared, "journal")) as tab:
         page = tab.page
         await page.get_by_role("combobox", name="Measurement").select_option("leaf_count")
@@ -92,6 +95,19 @@ async def test_a_count_stays_as_it_is_typed_or_is_refused_with_the_reason(shared
         await field.fill("6")
         await expect(page.get_by_text("Leaves: enter a number")).to_have_count(0)
         await expect(page.get_by_role("button", name="Save")).to_be_enabled()
+        await page.get_by_label("Note", exact=True).fill("roots are white")
+        await page.reload()
+        await expect(page.get_by_label("Note", exact=True)).to_have_value("roots are white")
+        await expect(field).to_have_value("6")
+        await page.get_by_role("button", name="Remove Leaves").click()
+        await expect(field).to_have_count(0)
+        await page.locator("input[type=file]").first.set_input_files(await photo(page, 90, 60))
+        remove = page.get_by_role("button", name="Remove Photo 1")
+        await remove.click()
+        await expect(page.get_by_role("img", name="Photo 1")).to_be_visible()
+        await expect(remove).to_have_text("Remove?")
+        await remove.click()
+        await expect(page.get_by_role("img", name="Photo 1")).to_have_count(0)
 
 
 async def test_the_text_of_an_entry_is_corrected(shared, browser, client):
@@ -107,18 +123,6 @@ async def test_the_text_of_an_entry_is_corrected(shared, browser, client):
         await expect(changed.get_by_text("corrected", exact=True)).to_be_visible()
     (entry,) = await entries(client, "tray 2 sown")
     assert [each["text"] for each in entry["earlier"]] == ["tray 1 sown"]
-
-
-async def test_a_photo_is_removed_by_the_second_press(shared, browser):
-    async with opened(browser, address(shared, "journal")) as tab:
-        page = tab.page
-        await page.locator("input[type=file]").first.set_input_files(await photo(page, 90, 60))
-        remove = page.get_by_role("button", name="Remove Photo 1")
-        await remove.click()
-        await expect(page.get_by_role("img", name="Photo 1")).to_be_visible()
-        await expect(remove).to_have_text("Remove?")
-        await remove.click()
-        await expect(page.get_by_role("img", name="Photo 1")).to_have_count(0)
 
 
 async def test_an_entry_without_an_answer_is_sent_again_and_stored_once(shared, browser, client):
@@ -147,19 +151,6 @@ async def test_an_entry_without_an_answer_is_sent_again_and_stored_once(shared, 
     (entry,) = await entries(client, "new bottle")
     assert len(entry["photos"]) == 1
     assert len(calls) == 2
-
-
-async def test_what_is_typed_survives_a_reload(shared, browser):
-    async with opened(browser, address(shared, "journal")) as tab:
-        page = tab.page
-        await page.get_by_label("Note", exact=True).fill("roots are white")
-        await page.get_by_role("combobox", name="Measurement").select_option("water_potential_hydrogen")
-        await page.get_by_label("pH", exact=True).fill("5.9")
-        await page.reload()
-        await expect(page.get_by_label("Note", exact=True)).to_have_value("roots are white")
-        await expect(page.get_by_label("pH", exact=True)).to_have_value("5.9")
-        await page.get_by_role("button", name="Remove pH").click()
-        await expect(page.get_by_label("pH", exact=True)).to_have_count(0)
 
 
 async def test_a_refused_entry_stays_in_its_fields(shared, browser):
@@ -196,19 +187,6 @@ async def test_the_list_has_times_authors_and_a_search(shared, browser, client):
         await expect(page.get_by_role("listitem").filter(has_text="Conductivity 1.8")).to_have_count(1)
         await page.get_by_label("Events").uncheck()
         await expect(page.get_by_text("growd started")).to_have_count(0)
-
-
-async def test_photos_are_with_the_events_of_the_charts(shared, browser, client):
-    async with opened(browser, address(shared, "journal"), viewport=DESK) as tab:
-        page = tab.page
-        await page.get_by_label("Note", exact=True).fill("leaf tips are brown")
-        await page.locator("input[type=file]").first.set_input_files(await photo(page, 90, 60))
-        await expect(page.get_by_role("img", name="Photo 1")).to_be_visible()
-        await save(page)
-        await expect(page.get_by_role("status").get_by_text("Saved")).to_be_visible()
-        await page.goto(address(shared, "charts", "range=hour"))
-        await page.get_by_text(re.compile(r"^Events \(")).click()
-        await expect(page.get_by_role("img", name="Photo 1: leaf tips are brown")).to_be_visible()
 
 
 async def test_a_reader_sees_the_journal_without_its_fields(shared, browser):

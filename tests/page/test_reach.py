@@ -125,14 +125,3 @@ async def test_a_slow_network_is_no_alarm(shared, browser):
         await expect(tab.page.get_by_text("Connecting to growd")).to_have_count(0)
         after = await card(tab.page, "CO₂").bounding_box()
         assert after["y"] == before["y"]
-
-
-async def test_a_set_point_is_shown_as_it_was_typed(shared, browser, client):
-    async with opened(browser, address(shared, "now", "of=air_carbon_dioxide")) as tab:
-        field = tab.page.get_by_role("dialog").get_by_label("Set point of CO₂", exact=True)
-        await field.fill("850.5")
-        await field.press("Enter")
-        await client.until(lambda: client.last("desired/air_carbon_dioxide"), lambda value: value == 850.5)
-        await tab.page.reload()
-        await expect(field).to_have_value("850.5")
-        await client.publish("desired/air_carbon_dioxide", None)

@@ -2,34 +2,41 @@
 
 import re
 
+import aiohttp
 import pytest_asyncio
 from playwright.async_api import expect
 
 from support.browser import opened
-from support.page import PLACE, address, in_browser
+from support.page import PLACE, Client, address, in_browser
 
 pytestmark = in_browser
 
+STORED = f"history/{PLACE}?variable=air_carbon_dioxide&events=false"
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def runs(shared, client):
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def runs(lasting):
     """Two runs that have ended, with their figures; the newest first."""
-    await shared.until_there("recipes/lettuce_days")
+    async with aiohttp.ClientSession() as session:
+        client = Client(lasting[0], session)
 
-    async def listed():
-        return (await client.get(f"runs/{PLACE}"))["runs"]
+        async def newest():
+            return (await client.get(f"runs/{PLACE}"))["runs"][:2]
 
-    for number in range(len(await listed()), 2):
-        await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days", by="Ada")
-        await client.until(client.run, lambda run: run["elapsed_s"] > 70)
-        await client.publish("measured/harvest_fresh_mass", 200 + number)
-        await client.call(f"{PLACE}/stop_recipe", by="Ben")
-    found = await client.until(listed, lambda those: len(those) == 2 and those[0]["ended"])
-    for run in found:
-        await client.until(
-            lambda run=run: client.get(f"run/{run['id']}"), lambda run: run["run"].get("figures")
-        )
-    return found
+        for number in range(2):
+            await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days", by="Ada")
+            await client.until(client.run, lambda run: run["elapsed_s"] > 70)
+            started = (await newest())[0]["started"]
+            await client.until(
+                lambda: client.get(STORED),
+                lambda found, since=started: found["series"][0]["measured"]["time"][-1:] > [since],
+            )
+            await client.publish("measured/harvest_fresh_mass", 200 + number)
+            await client.call(f"{PLACE}/stop_recipe", by="Ben")
+            found = await client.until(newest, lambda runs: runs and runs[0]["ended"])
+            run = f"run/{found[0]['id']}"
+            await client.until(lambda run=run: client.get(run), lambda its: its["run"].get("figures"))
+        return found
 
 
 async def test_a_run_has_its_figures_notes_and_record(shared, browser, runs):
@@ -47,18 +54,23 @@ async def test_a_run_has_its_figures_notes_and_record(shared, browser, runs):
         await expect(page).to_have_url(re.compile(rf"/charts\?range=any&start={first}&end=\d+"))
 
 
+def without_figures(**changes):
+    """Answers for a run as it was before its figures came."""
+
+    async def answer(route):
+        found = await (await route.fetch()).json()
+        del found["run"]["figures"]
+        found["run"] |= changes
+        await route.fulfill(json=found)
+
+    return answer
+
+
 async def test_figures_come_after_the_end_while_the_run_is_open(shared, browser, runs):
     async with opened(browser, "about:blank") as tab:
         page = tab.page
         await page.clock.install()
-
-        async def early(route):
-            answer = await route.fetch()
-            found = await answer.json()
-            del found["run"]["figures"]
-            await route.fulfill(json=found)
-
-        await page.route("**/run/*", early)
+        await page.route("**/run/*", without_figures())
         await page.goto(address(shared, "recipes", f"run={runs[0]['id']}"))
         await expect(page.get_by_text("There are no figures of this run yet.")).to_be_visible()
         await page.unroute("**/run/*")
@@ -67,15 +79,8 @@ async def test_figures_come_after_the_end_while_the_run_is_open(shared, browser,
 
 
 async def test_a_run_that_goes_on_leads_to_its_report(shared, browser, runs):
-    async def running(route):
-        answer = await route.fetch()
-        found = await answer.json()
-        del found["run"]["figures"]
-        found["run"]["ended"] = None
-        await route.fulfill(json=found)
-
     async with opened(browser, "about:blank") as tab:
-        await tab.page.route("**/run/*", running)
+        await tab.page.route("**/run/*", without_figures(ended=None))
         await tab.page.goto(address(shared, "recipes", f"run={runs[0]['id']}"))
         async with tab.page.expect_popup() as report:
             await tab.page.get_by_role("link", name="The report has the figures until now").click()

@@ -3,11 +3,11 @@
 import re
 import signal
 
-import aiohttp
 from playwright.async_api import expect
 
 from support.browser import DESK, opened
 from support.page import address, connected, in_browser, module
+from support.program import started
 
 pytestmark = in_browser
 
@@ -35,6 +35,13 @@ async def computed(page, call):
     return await page.evaluate(f"{module('lib/format.js')}.then((format) => format.{call})")
 
 
+async def test_the_worker_has_the_policy_of_the_page_and_is_asked_for_each_time(shared, client):
+    async with client.session.get(f"{shared.address}/_svc/worker.js") as answer:
+        assert answer.headers["Content-Type"].startswith("text/javascript")
+        assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+        assert answer.headers["Cache-Control"] == "no-cache"
+
+
 async def test_language_units_and_colours_are_chosen_and_kept(shared, browser):
     async with opened(browser, address(shared, "settings"), locale="en-US", color_scheme="light") as tab:
         page = tab.page
@@ -54,12 +61,11 @@ async def test_language_units_and_colours_are_chosen_and_kept(shared, browser):
         await expect(page.get_by_role("link", name="Verlauf")).to_be_visible()
 
 
-async def test_without_growd_the_app_shows_the_last_state_with_its_age(growd, browser):
-    async with aiohttp.ClientSession() as session, session.get(f"{growd.address}/_svc/worker.js") as answer:
-        assert answer.headers["Content-Type"].startswith("text/javascript")
-        assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
-        assert answer.headers["Cache-Control"] == "no-cache"
-    async with opened(browser, address(growd), service_workers="allow") as tab:
+async def test_without_growd_the_app_shows_the_last_state_with_its_age(tmp_path, browser):
+    async with (
+        started(tmp_path, "--profile", "sim") as program,
+        opened(browser, address(program), service_workers="allow") as tab,
+    ):
         page = tab.page
         await connected(page)
         reading = page.get_by_text(re.compile(r"^2\d\.\d")).first
@@ -74,9 +80,9 @@ async def test_without_growd_the_app_shows_the_last_state_with_its_age(growd, br
         await page.wait_for_function(WORKER)
         other = await page.context.new_page()  # hides the first, which keeps what it has
         await page.evaluate("dispatchEvent(new Event('pagehide'))")
-        growd.process.send_signal(signal.SIGKILL)
-        await growd.process.wait()
-        await other.goto(address(growd))
+        program.process.send_signal(signal.SIGKILL)
+        await program.process.wait()
+        await other.goto(address(program))
         await expect(other.get_by_text(re.compile(r"^2\d\.\d")).first).to_be_visible()
         await expect(other.locator("html")).to_have_attribute("data-connection", "lost")
         await expect(other).to_have_title(re.compile("old"))

@@ -1,6 +1,7 @@
 """`./run`, `./test` and `.ci/run`, on a machine whose Python, pip, Node and npm are stand-ins."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -65,32 +66,25 @@ def test_the_first_start_installs_everything_and_the_second_nothing(checkout):
     assert (second.returncode, second.stderr, checkout.calls()) == (0, "", [])
 
 
-def test_arguments_reach_growd_unchanged(started):
+def test_arguments_reach_growd_unchanged_and_the_data_folder_is_in_the_checkout_by_default(started):
     words = ["--help", "--set", "http.port=1", "two words", "*", ""]
-    answer = started.command("run", *words)
-    assert answer.stdout.splitlines()[4:] == [f"argument {word}" for word in ["run", *words]]
-
-
-def test_growd_replaces_the_script_so_that_it_gets_signals(started):
-    with started.start("run") as process:
-        output, _ = process.communicate()
-    assert f"pid {process.pid}" in output.splitlines()
-
-
-def test_the_data_folder_is_in_the_checkout_by_default(started):
-    lines = started.command("run").stdout.splitlines()
+    lines = started.command("run", *words).stdout.splitlines()
+    assert lines[4:] == [f"argument {word}" for word in ["run", *words]]
     assert f"data {started.root}/data" in lines
     assert f"folder {started.folder}" in lines
     assert "data elsewhere" in started.command("run", GROWD_DATA="elsewhere").stdout.splitlines()
-
-
-def test_a_symbolic_link_to_run_works(started):
     (link := started.folder / "growing").symlink_to(started.root / "run")
     answer = subprocess.run(
         [link], env=started.environment(), capture_output=True, text=True, check=False, timeout=30
     )
     assert f"data {started.root}/data" in answer.stdout.splitlines()
     assert started.calls() == []
+
+
+def test_growd_replaces_the_script_so_that_it_gets_signals(started):
+    with started.start("run") as process:
+        output, _ = process.communicate()
+    assert f"pid {process.pid}" in output.splitlines()
 
 
 # --- What is installed again
@@ -132,19 +126,11 @@ def test_a_moved_checkout_is_installed_again(started):
     assert started.calls()[:3] == ["venv", "pip build.lock", "pip run.lock"]
 
 
-@pytest.mark.parametrize("step", ["build.lock", "run.lock", "a checkout"])
-def test_a_failed_installation_is_repeated_by_the_next_start(checkout, step):
-    failed = checkout.command("run", PIP_FAILS_AT=step)
-    assert (failed.returncode, failed.stdout) == (1, "")
-    assert "could not be installed" in failed.stderr.splitlines()[-1]
-    checkout.calls()
-    assert checkout.command("run").returncode == 0
-    assert checkout.calls()[-3:] == ["pip a checkout", *NPM]
-
-
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
+        ("PIP_FAILS_AT=build.lock", ""),
+        ("PIP_FAILS_AT=a checkout", ""),
         (
             "PIP_FAILS_AT=run.lock",
             "the Python packages could not be installed (pip: No matching distribution)",
@@ -159,11 +145,15 @@ def test_a_failed_installation_is_repeated_by_the_next_start(checkout, step):
         ),
     ],
 )
-def test_a_failure_gives_its_reason(checkout, setting, message):
+def test_a_failed_installation_gives_its_reason_and_is_repeated_by_the_next_start(checkout, setting, message):
     name, value = setting.split("=")
     failed = checkout.command("run", **{name: value})
-    assert failed.returncode == 1
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert re.search("could not be (installed|fetched)", failed.stderr.splitlines()[-1])
     assert failed.stderr.splitlines()[-1].startswith(f"./run: {message}")
+    checkout.calls()
+    assert checkout.command("run").returncode == 0
+    assert checkout.calls()[-len(NPM) :] == NPM
 
 
 def test_ctrl_c_stops_the_installation_and_the_next_start_repeats_it(checkout):
@@ -201,10 +191,10 @@ def test_an_old_node_is_replaced_by_one_from_a_wheel(checkout, version):
     assert checkout.calls() == []
 
 
-def test_a_new_node_of_the_machine_is_used(checkout):
-    answer = checkout.command("run", NODE_VERSION="v20.0.0")
+def test_a_new_node_of_the_machine_is_used(started):
+    answer = started.command("run", NODE_VERSION="v20.0.0")
     assert f"node {STANDINS}/node" in answer.stdout.splitlines()
-    assert not (checkout.root / ".node").exists()
+    assert not (started.root / ".node").exists()
 
 
 def test_an_old_python_is_an_error(checkout):
@@ -299,6 +289,5 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.parametrize("script", PROGRAMS)
-def test_scripts_are_executable(script):
-    assert os.access(ROOT / script, os.X_OK)
+def test_scripts_are_executable():
+    assert [script for script in PROGRAMS if not os.access(ROOT / script, os.X_OK)] == []

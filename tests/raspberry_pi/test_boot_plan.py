@@ -40,28 +40,24 @@ def test_a_food_computer_needs_a_slow_bus_and_safe_pins(tmp_path, model):
 
 
 @pytest.mark.parametrize("model", ["3", "4", "zero2"])
-def test_a_serial_sensor_needs_the_port_without_a_console(tmp_path, model):
+def test_a_serial_sensor_needs_the_port_without_a_console_and_the_better_port_costs_bluetooth(
+    tmp_path, model
+):
     plan = planned(tmp_path, MINIMAL, model)
     assert lines(plan) == ["enable_uart=1", "gpio=24=op,dh", WATCHDOG]
-    assert plan.consoles == CONSOLES
-    assert plan.notes == ()
-
-
-@pytest.mark.parametrize("model", ["3", "4", "zero2"])
-def test_the_better_port_costs_bluetooth(tmp_path, model):
+    assert (plan.consoles, plan.notes) == (CONSOLES, ())
     plan = planned(tmp_path, MINIMAL.replace("/dev/serial0", "/dev/ttyAMA0"), model)
     assert lines(plan)[:2] == ["enable_uart=1", "dtoverlay=disable-bt"]
     assert "Bluetooth" in plan.notes[0]
+    plan = planned(tmp_path, MINIMAL.replace("/dev/serial0", "/dev/ttyUSB0"), model)
+    assert lines(plan) == ["gpio=24=op,dh", WATCHDOG]
+    assert plan.consoles == ()
 
 
-def test_a_pi_5_has_another_port(tmp_path):
+def test_a_pi_5_has_another_port_and_its_serial0_is_the_debug_connector(tmp_path):
     plan = planned(tmp_path, MINIMAL.replace("/dev/serial0", "/dev/ttyAMA0"), "5")
     assert lines(plan)[0] == "dtparam=uart0=on"
-    assert plan.consoles == ("console=ttyAMA0", "console=ttyAMA0,*")
-    assert plan.notes == ()
-
-
-def test_serial0_of_a_pi_5_is_the_debug_connector(tmp_path):
+    assert (plan.consoles, plan.notes) == (("console=ttyAMA0", "console=ttyAMA0,*"), ())
     plan = planned(tmp_path, MINIMAL, "5")
     assert lines(plan)[0] == "dtparam=uart0=on"
     assert 'set port = "/dev/ttyAMA0"' in plan.notes[0]
@@ -76,12 +72,6 @@ def test_a_thermometer_needs_the_1_wire_bus(tmp_path, pin, overlay):
     plan = planned(tmp_path, REAL + sensor.replace("kind", 'device = "28-03*"\nkind') + other)
     assert lines(plan) == [f"dtoverlay={overlay}", WATCHDOG]
     assert plan.lines[0].reason == f"1-wire on GPIO {pin[-2:] or 4} for tank, air"
-
-
-def test_a_usb_adapter_needs_nothing(tmp_path):
-    plan = planned(tmp_path, MINIMAL.replace("/dev/serial0", "/dev/ttyUSB0"))
-    assert lines(plan) == ["gpio=24=op,dh", WATCHDOG]
-    assert plan.consoles == ()
 
 
 def with_pwm(*pins):
@@ -109,15 +99,11 @@ def test_hardware_pwm_needs_its_overlay_and_no_analog_audio(tmp_path, pins, over
     assert plan.notes == ()
 
 
-def test_a_pi_5_has_no_analog_audio_and_the_overlay_connects_two_pins(tmp_path):
-    plan = planned(tmp_path, with_pwm(12, 13, 18), "5")
-    assert lines(plan)[1] == "dtoverlay=pwm-2chan,pin=12,func=4,pin2=13,func2=4"
-    assert "GPIO 18 of the lamp will stay dark" in plan.notes[0]
-
-
-def test_pins_that_share_a_channel_are_not_chosen_together(tmp_path):
-    plan = planned(tmp_path, with_pwm(12, 18, 13))
-    assert lines(plan)[2] == "dtoverlay=pwm-2chan,pin=12,func=4,pin2=13,func2=4"
+@pytest.mark.parametrize(("pins", "model", "line"), [((12, 13, 18), "5", 1), ((12, 18, 13), "4", 2)])
+def test_the_overlay_connects_two_pins_of_different_channels(tmp_path, pins, model, line):
+    """A Pi 5 has no analog audio that is switched off before it."""
+    plan = planned(tmp_path, with_pwm(*pins), model)
+    assert lines(plan)[line] == "dtoverlay=pwm-2chan,pin=12,func=4,pin2=13,func2=4"
     assert "GPIO 18 of the lamp will stay dark" in plan.notes[0]
 
 
@@ -142,8 +128,9 @@ def test_other_buses_need_an_overlay_where_the_model_has_them(tmp_path, model, n
     assert plan.notes == () or f"dtoverlay=i2c-gpio,bus={number}" in plan.notes[0]
 
 
-def test_only_an_scd30_needs_a_slow_bus(tmp_path):
+def test_only_an_scd30_needs_a_slow_bus_and_a_simulated_chamber_no_pins(tmp_path):
     assert lines(planned(tmp_path, bus(3, "bh1750"))) == ["dtoverlay=i2c3", WATCHDOG]
+    assert lines(planned(tmp_path, "[simulator]\nenabled = true\n")) == [WATCHDOG]
 
 
 def test_safe_levels_follow_relays_and_lamp(tmp_path):
@@ -153,10 +140,6 @@ def test_safe_levels_follow_relays_and_lamp(tmp_path):
         "[[output]]\nname = 'valve'\npin = 7\nvariable = 'air_carbon_dioxide_valve_on'\n"
     )
     assert lines(planned(tmp_path, text))[2:] == ["gpio=5,6=op,dh", "gpio=7=op,dl", WATCHDOG]
-
-
-def test_a_simulated_chamber_needs_no_pins(tmp_path):
-    assert lines(planned(tmp_path, "[simulator]\nenabled = true\n")) == [WATCHDOG]
 
 
 def test_no_line_is_longer_than_the_firmware_reads(tmp_path):
@@ -179,16 +162,14 @@ def test_no_line_is_longer_than_the_firmware_reads(tmp_path):
         ("Raspberry Pi 5 Model B Rev 1.0", {"pi5"}),
         ("Raspberry Pi 500 Rev 1.0", {"pi5", "pi500"}),
         ("Raspberry Pi Zero 2 W Rev 1.0", {"pi0", "pi0w", "pi02"}),
+        *(
+            (name, None)
+            for name in (None, "", "Raspberry Pi Zero W Rev 1.1", "Raspberry Pi 2 Model B", "QEMU")
+        ),
     ],
 )
 def test_the_device_tree_names_the_model(name, filters):
-    model = model_named(name)
-    assert model.filters == filters
-
-
-@pytest.mark.parametrize("name", [None, "", "Raspberry Pi Zero W Rev 1.1", "Raspberry Pi 2 Model B", "QEMU"])
-def test_other_machines_are_no_model_of_growd(name):
-    assert model_named(name) is None
+    assert getattr(model_named(name), "filters", None) == filters
 
 
 @pytest.mark.parametrize("model", ["3", "4", "5", "zero2"])

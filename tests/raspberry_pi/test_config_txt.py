@@ -122,11 +122,13 @@ def test_lines_that_the_owner_adds_later_stay(text, wanted, line):
     assert undone(f"{line}\n{new}") == f"{line}\n{text}"
 
 
-def test_the_shipped_file_gets_its_lines_at_the_end():
+def test_the_shipped_file_gets_its_lines_at_the_end_and_one_that_is_edited_belongs_to_the_owner():
     new = written(SHIPPED, I2C, SPEED)
     assert new.startswith(SHIPPED)
     assert settings_in(new[len(SHIPPED) :], PI4) == ["dtoverlay=", I2C.line, SPEED.line]
     assert "[all]" in new[len(SHIPPED) :]
+    edited = new.replace("baudrate=50000", "baudrate=10000")
+    assert undone(edited) == SHIPPED + "dtparam=i2c_arm_baudrate=10000\n"
 
 
 def test_a_line_that_says_otherwise_is_changed_in_place_below_its_old_text():
@@ -179,22 +181,13 @@ def test_a_line_that_may_not_hold_does_not_count(text, wanted):
     assert new.endswith(f"{wanted.line}\n")
 
 
-def test_one_overlay_for_pwm_replaces_the_other():
+def test_one_overlay_for_pwm_replaces_the_other_and_one_of_the_owner_keeps_its_other_parameters():
     new, (change,) = with_wanted("dtoverlay=pwm,pin=18,func=2\n", (PWM,), PI4)
     assert (change.before, change.line) == ("dtoverlay=pwm,pin=18,func=2", PWM.line)
     assert settings_in(new, PI4) == [PWM.line]
-
-
-def test_an_overlay_of_the_owner_keeps_its_other_parameters():
-    new, _ = with_wanted(
-        "dtoverlay=i2c3,pins_2_3\n", (Wanted("dtoverlay=i2c3,baudrate=50000", "50 kHz"),), PI4
-    )
+    slow = Wanted("dtoverlay=i2c3,baudrate=50000", "50 kHz")
+    new, _ = with_wanted("dtoverlay=i2c3,pins_2_3\n", (slow,), PI4)
     assert settings_in(new, PI4) == ["dtoverlay=i2c3,pins_2_3,baudrate=50000"]
-
-
-def test_a_line_of_growd_that_was_edited_belongs_to_the_owner():
-    edited = written(SHIPPED, I2C, SPEED).replace("baudrate=50000", "baudrate=10000")
-    assert undone(edited) == SHIPPED + "dtparam=i2c_arm_baudrate=10000\n"
 
 
 def test_the_last_plain_option_that_holds_counts():
@@ -229,14 +222,15 @@ def test_the_command_line_stays_one_line_and_comes_back(text):
     assert taken_back(new, text, new) == text
 
 
-def test_words_that_the_owner_changed_later_stay():
+@pytest.mark.parametrize(
+    ("removed", "changed", "back"),
+    [
+        (CONSOLES, ("rootwait", "rootwait quiet"), "console=serial0,115200 console=tty1 rootwait quiet\n"),
+        ((), ("console=serial0,115200 ", ""), "console=tty1 rootwait\n"),
+    ],
+    ids=["added a word", "removed a console"],
+)
+def test_what_the_owner_changed_later_stays(removed, changed, back):
     before = "console=serial0,115200 console=tty1 rootwait\n"
-    after = with_words(before, ["cgroup_enable=memory"], CONSOLES)
-    back = taken_back(after.replace("rootwait", "rootwait quiet"), before, after)
-    assert back == "console=serial0,115200 console=tty1 rootwait quiet\n"
-
-
-def test_a_console_that_the_owner_removed_does_not_come_back():
-    before = "console=serial0,115200 console=tty1\n"
-    after = with_words(before, ["cgroup_enable=memory"], ())
-    assert taken_back("console=tty1 cgroup_enable=memory\n", before, after) == "console=tty1\n"
+    after = with_words(before, ["cgroup_enable=memory"], removed)
+    assert taken_back(after.replace(*changed), before, after) == back

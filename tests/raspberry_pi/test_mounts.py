@@ -77,11 +77,8 @@ async def test_a_failed_upgrade_is_reported_by_the_next_start_alone(tmp_path):
             assert [each["code"] for each in problems] == expected
 
 
-def test_a_machine_without_a_list_of_mounts_has_none(tmp_path):
+def test_a_real_tmpfs_is_in_memory_and_a_machine_without_a_list_of_mounts_has_none(tmp_path):
     assert memory_below(DATA, tmp_path) is None
-
-
-def test_a_real_tmpfs_is_in_memory(tmp_path):
     script = 'mount -t tmpfs none "$1"; exec "$2" -c "$3" "$1"/data'
     assert mounted(script, str(tmp_path), sys.executable, SEES_ITSELF) == "tmpfs\n"
 

@@ -164,16 +164,14 @@ def test_what_is_missing_is_not_said_to_be_well(tree, place, expected):
     assert problems(tree) == ([] if expected is None else [expected])
 
 
-def test_a_missing_boot_partition_is_found(tree):
+def test_a_missing_boot_partition_and_a_pi_without_a_clock_or_memory_are_found(tree, tmp_path):
+    assert problems(tree, is_set=False)[0][:2] == ("failure", "time")
+    assert problems(PiTree(tmp_path / "5", "5"), is_set=False)[0][:2] == ("warning", "time")
+    small = PiTree(tmp_path / "zero2", "zero2")
+    assert problems(small, settings=())[0][:2] == ("failure", "memory")  # of the embedded database
     tree.remove(CONFIG)
     (finding,) = [it for it in findings(tree) if it.subject == "boot settings"]
     assert (finding.state, finding.remedy) == ("failure", "sudo mount /boot/firmware")
-
-
-def test_a_pi_without_a_clock_needs_the_network(tree, tmp_path):
-    assert problems(tree, is_set=False)[0][:2] == ("failure", "time")
-    with_rtc = PiTree(tmp_path / "5", "5")
-    assert problems(with_rtc, is_set=False)[0][:2] == ("warning", "time")
 
 
 @pytest.mark.parametrize("speed", [100_000, None])
@@ -202,11 +200,6 @@ def test_little_free_space_is_found(tree, free_bytes, state):
     machine = msgspec.structs.replace(machine, disk_free_bytes=free_bytes)
     scene = PiScene(PiFiles(tree.root), machine, model_named(machine.model), load(FOOD_COMPUTER), "", DATA)
     assert [it.state for it in check_pi(scene) if it.subject == "disk"] == [state]
-
-
-def test_the_embedded_database_needs_a_gigabyte(tmp_path):
-    tree = PiTree(tmp_path, "zero2")
-    assert problems(tree, settings=())[0][:2] == ("failure", "memory")
 
 
 @pytest.mark.parametrize("by_offset", [False, True])
@@ -262,18 +255,15 @@ def test_settings_that_take_a_pin_are_found_without_root(tree, line, pin):
     assert [it.state for it in found if it.subject == "pins"] == ["not checked"]
 
 
-def test_other_programs_on_a_bus_are_named(tree):
-    tree.program(40, "python3 -I /opt/growd/current/bin/growd run", "/dev/i2c-1")
-    tree.program(41, "python3 /home/pi/lcd.py", "/dev/null", "/dev/i2c-1")
-    assert problems(tree) == [("failure", "/dev/i2c-1", "python3 /home/pi/lcd.py has it open")]
-
-
-def test_a_user_is_shown_the_missing_groups_and_what_needs_root(tree):
+def test_other_programs_on_a_bus_are_named_and_a_user_is_shown_what_is_missing(tree):
     assert problems(tree, user="pi") == [
         ("not checked", "programs", "whether programs of other users use the buses")
     ]
     remedies = {it.subject: it.remedy for it in findings(tree, user="ana")}
     assert remedies["groups"] == "sudo usermod -aG i2c,gpio,dialout ana, then log in again"
+    tree.program(40, "python3 -I /opt/growd/current/bin/growd run", "/dev/i2c-1")
+    tree.program(41, "python3 /home/pi/lcd.py", "/dev/null", "/dev/i2c-1")
+    assert problems(tree) == [("failure", "/dev/i2c-1", "python3 /home/pi/lcd.py has it open")]
 
 
 def with_uart(tree, line="enable_uart=1"):

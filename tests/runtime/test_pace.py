@@ -1,5 +1,7 @@
 """Rests of tasks in the background: as long as their own work, bounded, and named while they wait."""
 
+import pytest
+
 from growd.runtime.pauses import LONGEST_REST_S, Pace
 
 
@@ -23,20 +25,16 @@ def paced(share=1.0):
     return seconds, Pace(share, monotonic=seconds.monotonic, sleep=seconds.sleep)
 
 
-async def test_a_rest_is_as_long_as_the_work_since_the_last_one():
-    seconds, pace = paced()
-    for work in (0.25, 1.0, 0.5):
+@pytest.mark.parametrize(
+    ("share", "works", "rests"),
+    [(1.0, [0.25, 1.0, 0.5], [0.25, 1.0, 0.5]), (3.0, [0.25, 130.0], [0.75, LONGEST_REST_S])],
+)
+async def test_a_rest_is_as_long_as_the_work_since_the_last_one_and_bounded(share, works, rests):
+    seconds, pace = paced(share)
+    for work in works:
         seconds.now += work
         await pace.rest()
-    assert seconds.rests == [0.25, 1.0, 0.5]
-
-
-async def test_a_rest_is_bounded():
-    seconds, pace = paced(3.0)
-    for work in (0.25, 130.0):
-        seconds.now += work
-        await pace.rest()
-    assert seconds.rests == [0.75, LONGEST_REST_S]
+    assert seconds.rests == rests
 
 
 async def test_waiting_is_named_and_is_no_work():

@@ -11,9 +11,6 @@ OUTER = Sentence("held by the hold", "held", by=INNER)
 def test_a_sentence_in_an_answer_is_its_text():
     assert encode({"text": OUTER, "all": [INNER]}) == b'{"text":"held by the hold","all":["the hold"]}'
     assert type(plain({"text": OUTER})["text"]) is str
-
-
-def test_what_is_no_json_is_refused():
     with pytest.raises(TypeError):
         encode({"value": object()})
 

@@ -22,10 +22,7 @@ def test_it_is_logged_once_and_ended_by_the_first_success(caplog, shown_after):
     fault.succeeded()
     assert (str(fault), fault.reason, fault.failures) == ("", None, 0)
     assert [each.message for each in caplog.records] == [f"it waits: reason {shown_after}", "it goes on"]
-
-
-def test_what_was_not_shown_ends_silently(caplog):
-    fault = TaskFault(LOG, "it waits", "it goes on", shown_after=2)
-    fault.failed("busy")
-    fault.succeeded()
-    assert (str(fault), caplog.records) == ("", [])
+    if shown_after > 1:  # what was not shown ends silently
+        fault.failed("busy")
+        fault.succeeded()
+        assert (str(fault), len(caplog.records)) == ("", 2)

@@ -95,7 +95,10 @@ async def served(port, context):
 
 
 class TestClients:
-    async def test_they_get_answers_and_streams(self, certificate, context):
+    async def test_they_get_answers_and_streams_and_their_own_pages_are_those_over_tls(
+        self, certificate, context
+    ):
+        ask = NODES[:-2] + b"Origin: %b://localhost\r\n\r\n"
         async with (
             serving(certificate=certificate) as daemon,
             raw_client(daemon.port, context=context) as client,
@@ -103,6 +106,11 @@ class TestClients:
             await client.send(NODES)
             assert (await client.answer()).status == 200
             assert client.writer.get_extra_info("ssl_object").version() == "TLSv1.3"
+            await client.send(ask % b"https")
+            assert (await client.answer()).status == 200
+            async with raw_client(daemon.port, context=context) as other:
+                await other.send(ask % b"http")
+                assert (await other.answer()).status == 403
             await client.send(STREAM)
             await client.head()
             daemon.sensor[CO2].publish(400)
@@ -136,14 +144,6 @@ class TestClients:
             with pytest.raises((ssl.SSLError, ConnectionError)):
                 async with raw_client(daemon.port, context=context):
                     pass
-
-    async def test_its_own_pages_are_those_over_tls(self, certificate, context):
-        ask = NODES[:-2] + b"Origin: %b://localhost\r\n\r\n"
-        async with serving(certificate=certificate) as daemon:
-            for scheme, status in ((b"https", 200), (b"http", 403)):
-                async with raw_client(daemon.port, context=context) as client:
-                    await client.send(ask % scheme)
-                    assert (await client.answer()).status == status
 
 
 class TestStrangers:
@@ -221,9 +221,14 @@ class TestFiles:
             read_pair(files.certificate, files.key)
         return str(told.value)
 
-    def test_a_good_pair(self, files):
-        pair = read_pair(files.certificate, files.key)
-        assert pair.begins < NOW < pair.ends
+    def test_a_good_pair_whose_key_no_others_may_read(self, files):
+        for mode in (0o600, 0o640):
+            files.key.chmod(mode)
+            pair = read_pair(files.certificate, files.key)
+            assert pair.begins < NOW < pair.ends
+        for mode in (0o644, 0o604, 0o660, 0o601):
+            files.key.chmod(mode)
+            assert f"[tls] key: {files.key} is open to others (mode {mode:04o})" in self.refused(files)
 
     def test_files_that_are_not_there(self, files):
         files.key.unlink()
@@ -231,28 +236,12 @@ class TestFiles:
         files.certificate.unlink()
         assert self.refused(files).startswith(f"[tls] certificate: {files.certificate} can't be read")
 
-    @pytest.mark.parametrize("mode", [0o644, 0o604, 0o660, 0o601])
-    def test_a_key_that_others_may_read(self, files, mode):
-        files.key.chmod(mode)
-        assert f"[tls] key: {files.key} is open to others (mode {mode:04o})" in self.refused(files)
-
-    def test_a_key_for_a_group(self, files):
-        files.key.chmod(0o640)
-        assert read_pair(files.certificate, files.key)
-
-    @pytest.mark.parametrize(
-        "text", ["", "x", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "\xff\x00" * 99]
-    )
-    def test_what_is_no_certificate(self, files, text):
-        files.certificate.write_text(text)
-        assert self.refused(files) == f"[tls] certificate: {files.certificate} contains no certificate (PEM)"
-
-    @pytest.mark.parametrize(
-        "text", ["", "x", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"]
-    )
-    def test_what_is_no_key(self, files, text):
-        files.key.write_text(text)
+    @pytest.mark.parametrize("text", ["", "x", "-----BEGIN {0}-----\nAAAA\n-----END {0}-----\n"])
+    def test_what_is_no_key_or_no_certificate(self, files, text):
+        files.key.write_text(text.format("PRIVATE KEY"))
         assert f"[tls] key: {files.key}" in self.refused(files)
+        files.certificate.write_text(text.format("CERTIFICATE"))
+        assert self.refused(files) == f"[tls] certificate: {files.certificate} contains no certificate (PEM)"
 
     @openssl
     def test_a_key_of_another_certificate(self, files, tmp_path):
@@ -332,7 +321,9 @@ class TestReplaced:
         assert certificate.context is not before
         assert [record.message for record in caplog.records if record.levelno > logging.INFO] == []
 
-    async def test_a_bad_one_is_told_of_once(self, files, certificate, tmp_path, caplog):
+    async def test_a_bad_one_is_told_of_once_and_when_it_is_asked_for_at_once(
+        self, files, certificate, tmp_path, caplog
+    ):
         before = certificate.context
         files.take(made(tmp_path, "second")[0], TLS / "server.key")
         for _ in range(4):
@@ -340,8 +331,6 @@ class TestReplaced:
         assert certificate.context is before
         (told,) = [record.message for record in caplog.records]
         assert told.endswith("is not the key of the certificate; keeping the previous certificate")
-
-    async def test_when_it_is_asked_for_it_is_told_of_at_once(self, files, certificate, caplog):
         files.key.unlink()
         await certificate.check(is_asked_for=True)
         assert "can't be read" in caplog.text

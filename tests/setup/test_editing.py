@@ -52,15 +52,12 @@ def test_a_section_in_another_form_is_left_to_its_owner_with_the_lines_to_write(
         with_texts(text, "replication", {"url": "https://new.example"})
 
 
-def test_text_that_is_not_toml_is_refused():
-    with pytest.raises(ConfigError, match="is not TOML"):
-        with_texts("[replication\n", "replication", {"url": "x"})
-
-
-def test_the_last_line_may_lack_its_end():
+def test_the_last_line_may_lack_its_end_and_text_that_is_not_toml_is_refused():
     changed = with_texts('[replication]\nurl = "x"', "replication", {"url": "y", "group": "g"})
     assert tomllib.loads(changed) == {"replication": {"url": "y", "group": "g"}}
     assert tomllib.loads(with_texts("[replication]", "replication", {"url": "y"}))
+    with pytest.raises(ConfigError, match="is not TOML"):
+        with_texts("[replication\n", "replication", {"url": "x"})
 
 
 CHAMBER = """\
@@ -93,15 +90,14 @@ def test_an_entry_is_added_behind_those_of_its_list():
     assert '\n[[output]]\nname = "heater"\npin = 25\n\n# In the lamp.\n[[sensor]]\n' in changed
 
 
-def test_an_entry_is_renamed_and_all_else_stays():
+def test_an_entry_is_renamed_or_removed_and_all_else_stays():
     assert with_entry(CHAMBER, ("sensor",), "air", {"name": "top"}) == CHAMBER.replace('"air"', '"top"')
-
-
-def test_an_entry_is_removed_with_its_options_only():
     changed = with_entry(CHAMBER, ("output",), "fan", None)
     assert tomllib.loads(changed)["sensor"] == tomllib.loads(CHAMBER)["sensor"]
     assert "output" not in tomllib.loads(changed)
     assert "# In the lamp.\n[[sensor]]" in changed
+    with pytest.raises(ConfigError, match="no entry named 'nothing'"):
+        with_entry(CHAMBER, ("sensor",), "nothing", {"name": "b"})
 
 
 def test_the_last_sensor_leaves_an_empty_list_which_the_next_one_replaces():
@@ -125,8 +121,3 @@ def test_an_entry_of_a_further_chamber_is_added_and_removed():
 def test_entries_in_one_line_are_left_to_the_user(name):
     with pytest.raises(ConfigError, match="by hand"):
         with_entry('sensor = [{ name = "air", kind = "scd30" }]\n', ("sensor",), name, {"name": "b"})
-
-
-def test_an_entry_that_is_not_there_is_not_changed():
-    with pytest.raises(ConfigError, match="no entry named 'nothing'"):
-        with_entry(CHAMBER, ("sensor",), "nothing", {"name": "b"})

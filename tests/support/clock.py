@@ -6,7 +6,7 @@ import itertools
 import secrets
 
 from growd.runtime.clock import whole_microseconds
-from support.waiting import PATIENCE_S
+from support.waiting import until
 
 SETTLED_AFTER = 10_000  # rounds of the loop; code that is still busy then never rests
 
@@ -102,9 +102,7 @@ class ManualClock:
 
     async def until(self, condition):
         """Let the loop run until `condition` holds, without moving time."""
-        async with asyncio.timeout(PATIENCE_S):
-            while not condition():  # noqa: ASYNC110  no event announces it
-                await asyncio.sleep(0)
+        await until(condition)
 
     async def _drain(self):
         ready = asyncio.get_running_loop()._ready

@@ -81,12 +81,9 @@ class InstalledMachine:
         assert current is not None
         return current, previous
 
-    def bundle(self, version=NEW, edits=None, **information):
-        """A bundle of a version; `information` replaces members of its version.json."""
+    def bundle(self, version=NEW, edits=None):
         folder = self.root.with_name(f"growd-{version}")
         write_version(folder, version, edits)
-        file = folder / "version.json"
-        file.write_text(json.dumps({**json.loads(file.read_text()), **information}))
         bundle = folder.with_suffix(".pyz")
         write_bundle(folder, bundle)
         return bundle

@@ -80,6 +80,26 @@ class Client:
         """The recipe of the environment in the status."""
         return (await self.status())["recipes"][0]
 
+    async def come_to_rest(self, recipes):
+        """End faults, holds, recipes, and what is set by hand; and have these recipes again."""
+        await self.call("simulator/clear_faults")
+        status = await self.status()
+        if status["holds"]:
+            await self.call("hold/release")
+        if status["recipes"][0]["state"] != "idle":
+            await self.call(f"{PLACE}/stop_recipe")
+        for each in status["set_points"]:
+            await self.publish(f"desired/{each['variable']}", None)
+        present = await self.program.documents("recipes")
+        for name, document in present.items():
+            if name not in recipes:
+                await self.program.ask("DELETE", f"/recipes/{name}?rev={document['_rev']}")
+        for name, document in recipes.items():
+            rev = {"_rev": present[name]["_rev"]} if name in present else {}
+            if name not in present or present[name] | {"_rev": ""} != document | {"_rev": ""}:
+                content = {key: value for key, value in document.items() if key != "_rev"}
+                await self.program.ask("PUT", f"/recipes/{name}", content | rev)
+
     async def until(self, ask, is_right):
         """Ask again and again until the answer is right."""
         async with asyncio.timeout(PATIENCE_S):

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
 import pytest_asyncio
 
 from growd_web.part import PageFiles
@@ -48,12 +47,9 @@ async def test_the_documentation_begins_with_its_table_of_contents(daemon):
     assert "CONTRIBUTING.md" not in text  # it is not among the pages, so its name is no link
 
 
-@pytest.mark.parametrize("path", ["nothing.md", "../README.md", "..%2fREADME.md", "images", "page/nothing"])
-async def test_a_dead_link_is_not_found(daemon, path):
-    assert (await read(daemon, path))[0].status == 404
-
-
-async def test_examples_are_shown_as_text_and_never_run(daemon):
+async def test_a_dead_link_is_not_found_and_examples_are_shown_as_text_and_never_run(daemon):
+    for path in ("nothing.md", "../README.md", "..%2fREADME.md", "images", "page/nothing"):
+        assert (await read(daemon, path))[0].status == 404, path
     answer, _ = await read(daemon, "examples/watch.html")
     assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert answer.headers["X-Content-Type-Options"] == "nosniff"

@@ -125,14 +125,15 @@ async def test_the_page_names_its_files_with_their_digest(site):
     assert shown[1] == shown[2]
 
 
-@pytest.mark.parametrize("name", OWN)
-async def test_a_file_is_kept_for_ever(site, name):
-    answer = await site.get(await site.folder() + name)
-    assert (answer.status, site.text) == (200, OWN[name])
-    assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    kind = "css" if name.endswith("css") else "javascript"
-    assert answer.headers["Content-Type"] == f"text/{kind}; charset=utf-8"
+async def test_a_file_is_kept_for_ever(site):
+    pages = await site.folder()
+    for name, text in OWN.items():
+        answer = await site.get(pages + name)
+        assert (answer.status, site.text) == (200, text)
+        assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        kind = "css" if name.endswith("css") else "javascript"
+        assert answer.headers["Content-Type"] == f"text/{kind}; charset=utf-8"
 
 
 async def test_libraries_load_each_other_and_no_source_maps(site):
@@ -143,30 +144,26 @@ async def test_libraries_load_each_other_and_no_source_maps(site):
     assert site.text == "export const h = 1;\n"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "none.js",
-        "README.md",
-        ".main.js",
-        "package.json",
-        "index.html",
-        "node_modules/preact/other.js",
-        "../main.js",
-        "%2e%2e/main.js",
-        "views/../main.js",
-        "",
-    ],
-)
-async def test_other_files_are_not_found(site, name):
-    answer = await site.get(await site.folder() + name)
-    assert answer.status == 404
-    assert json.loads(site.text)["error"] == "not_found"
+async def test_other_files_are_not_found(site):
+    pages = await site.folder()
+    for name in (
+        *("none.js", "README.md", ".main.js", "package.json", "index.html", ""),
+        *("node_modules/preact/other.js", "../main.js", "%2e%2e/main.js", "views/../main.js"),
+    ):
+        answer = await site.get(pages + name)
+        assert answer.status == 404, name
+        assert json.loads(site.text)["error"] == "not_found"
 
 
-async def test_a_file_of_another_edition_is_not_found(site):
-    assert (await site.get("/_svc/page/0123456789abcdef/main.js")).status == 404
-    assert (await site.get("/_svc/page/")).status == 404
+async def test_an_edited_file_appears_at_the_next_load_and_one_of_another_edition_is_not_found(site, folder):
+    before = await site.folder()
+    (folder / "views/now.js").write_text("edited();\n")
+    after = await site.folder()
+    assert before != after
+    await site.get(after + "main.js")
+    assert "edited();" in site.text
+    for path in (before + "main.js", "/_svc/page/0123456789abcdef/main.js", "/_svc/page/"):
+        assert (await site.get(path)).status == 404
 
 
 async def test_the_compressed_file_goes_to_those_who_accept_it(site):
@@ -191,16 +188,6 @@ async def test_what_a_browser_has_is_not_sent_again(site):
         head = await site.get(path, "HEAD")
         assert (head.status, head.headers["ETag"], site.text) == (200, tag, "")
         assert (await site.get(path, "POST")).status == 405
-
-
-async def test_an_edited_file_appears_at_the_next_load(site, folder):
-    before = await site.folder()
-    (folder / "views/now.js").write_text("edited();\n")
-    after = await site.folder()
-    assert before != after
-    await site.get(after + "main.js")
-    assert "edited();" in site.text
-    assert (await site.get(before + "main.js")).status == 404
 
 
 async def test_modules_are_joined_into_those_of_the_first_view_and_the_rest(site, folder):
@@ -335,22 +322,19 @@ def assert_at_most(limit, shipped, names):
     assert sum(sizes.values()) <= limit, f"{sum(sizes.values())} bytes:\n{table}"
 
 
-def test_each_kind_of_fault_has_a_text(shipped):
-    texts = shipped["texts/en/views.js"].content.decode()
-    assert [kind for kind in KINDS if f"\nfault_{kind}: " not in texts] == []
-
-
-def test_what_a_document_names_is_served(shipped):
+def test_what_a_document_names_is_served_and_no_source_maps_are_named(shipped):
     for name in ("index.html", "api.html"):
         text = shipped[name].content.decode()
         for named in re.findall(r'(?:src|href)="(?:\.\./)?page/\w+/([^"]+)"', text):
             assert named in shipped
         assert "<script>" not in text
         assert "style=" not in text
-
-
-def test_no_source_maps_are_named(shipped):
     assert [name for name, file in shipped.items() if b"sourceMappingURL" in file.content] == []
+
+
+def test_each_kind_of_fault_has_a_text(shipped):
+    texts = shipped["texts/en/views.js"].content.decode()
+    assert [kind for kind in KINDS if f"\nfault_{kind}: " not in texts] == []
 
 
 def test_the_wheel_takes_what_is_served():

@@ -46,8 +46,9 @@ def want(rig, topic, wanted):
     rig.bus.find_node("client").publish_arguments(topic, [wanted])
 
 
-async def test_each_environment_has_its_own_light():
+async def test_each_environment_has_its_own_light_air_and_failures():
     async with rigged(CONFIG) as rig:
+        assert sorted(rig.chambers.workers) == ["i2c-1", "i2c-3", "pins"]
         rig.bus.node("client")
         await rig.clock.advance(KNOWN_S)
         daylight = value(rig, f"{FIRST}/measured/light_illuminance")
@@ -59,35 +60,19 @@ async def test_each_environment_has_its_own_light():
         assert value(rig, f"{FIRST}/measured/light_illuminance") == pytest.approx(4_000, rel=0.1)
         assert value(rig, f"{SECOND}/measured/light_illuminance") == pytest.approx(10_000, rel=0.1)
         assert [chamber.illuminance_lux() > 3_500 for chamber in rig.machine.chambers] == [True, True]
-    assert [chamber.illuminance_lux() < 1_000 for chamber in rig.machine.chambers] == [True, True]
 
-
-async def test_each_environment_has_its_own_air():
-    async with rigged(CONFIG) as rig:
-        rig.bus.node("client")
-        await rig.clock.advance(KNOWN_S)
         before = value(rig, f"{FIRST}/measured/air_carbon_dioxide")
         want(rig, f"{SECOND}/desired/air_carbon_dioxide_valve_on", 1)
         await rig.clock.until(lambda: value(rig, f"{SECOND}/measured/air_carbon_dioxide") > 800, within=300)
         assert value(rig, f"{FIRST}/measured/air_carbon_dioxide") == pytest.approx(before, abs=50)
         assert f"{FIRST}/switches/valve" not in rig.bus.topics.names()
 
-
-async def test_each_bus_has_one_thread_and_all_pins_have_one():
-    async with rigged(CONFIG) as rig:
-        assert sorted(rig.chambers.workers) == ["i2c-1", "i2c-3", "pins"]
-
-
-async def test_a_failed_sensor_affects_only_its_environment():
-    async with rigged(CONFIG) as rig:
-        await rig.clock.advance(KNOWN_S)
         rig.machine.faults.inject(Fault("absent", "i2c-1:0x5c"))
         await rig.clock.advance(KNOWN_S)
-        states = {
-            environment: rig.bus.find_node(f"{environment}/samplers/lux").information()["device"]["state"]
-            for environment in (FIRST, SECOND)
-        }
-        assert states == {FIRST: "ok", SECOND: "failed"}
+        nodes = [rig.bus.find_node(f"{environment}/samplers/lux") for environment in (FIRST, SECOND)]
+        assert [node.information()["device"]["state"] for node in nodes] == ["ok", "failed"]
+        rig.machine.faults.clear()
+    assert [chamber.illuminance_lux() < 1_000 for chamber in rig.machine.chambers] == [True, True]
 
 
 async def test_all_outputs_are_made_safe_before_any_is_closed_even_after_an_internal_error(monkeypatch):

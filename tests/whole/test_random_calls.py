@@ -363,7 +363,7 @@ async def lived(seed, calls):
 
 @pytest.mark.timeout(900)
 async def test_random_calls_do_no_harm():
-    await lived(seed=1, calls=150)
+    await lived(seed=1, calls=100)
 
 
 @pytest.mark.nightly
