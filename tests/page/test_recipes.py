@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from playwright.async_api import expect
 
-from support.browser import DESK, opened
+from support.browser import DESK, page_at
 from support.page import PLACE, address, in_browser, module
 from support.waiting import until_found
 
@@ -19,8 +19,8 @@ OURS = "Lettuce, 41 days by the clock"
 @asynccontextmanager
 async def recipes(shared, browser, query="", **options):
     there = address(shared, "recipes", query)
-    async with opened(browser, there, **{"viewport": DESK, **options}) as tab:
-        yield tab.page
+    async with page_at(browser, there, **{"viewport": DESK, **options}) as page:
+        yield page
 
 
 async def press(page, name):
@@ -37,6 +37,9 @@ async def as_json(page):
 
 
 async def test_a_recipe_runs_pauses_skips_and_stops(shared, browser, client):
+    async def newest():
+        return (await client.get(f"runs/{PLACE}"))["runs"][0]
+
     async with recipes(shared, browser) as page:
         await page.get_by_role("link", name=OURS).click()
         await page.get_by_text("Experiment", exact=True).click()
@@ -53,7 +56,8 @@ async def test_a_recipe_runs_pauses_skips_and_stops(shared, browser, client):
         await press(page, "Stop")
         await confirm(page)
         await expect(page.get_by_text("No recipe is running")).to_be_visible()
-        await page.get_by_role("link", name=re.compile("lettuce_days stopped")).first.click()
+        run = await client.until(newest, lambda run: run["ended"])
+        await page.goto(address(shared, "recipes", f"run={run['id']}"))
         await expect(page.get_by_text("Cultivar").locator("..")).to_contain_text("Rex")
         await page.get_by_role("link", name="Charts: plan and measured values").click()
         await expect(page).to_have_url(re.compile(r"/charts\?range=any&start=\d+&end=\d+"))
