@@ -332,8 +332,9 @@ async def test_a_draft_of_a_browser_that_keeps_nothing_is_still_edited(shared, b
             "Object.defineProperty(window, 'localStorage', {get() { throw new Error('off'); }})"
         )
         await page.goto(f"{shared.address}/_svc/?again#environment_1/recipes?edit=demo_day")
-        text = await page.get_by_label("JSON").input_value()
-        await page.get_by_label("JSON").fill(text.replace("15000", "14000"))
+        editor = page.get_by_label("JSON")
+        await expect(editor).to_have_value(re.compile("15000"))
+        await editor.fill((await editor.input_value()).replace("15000", "14000"))
         await expect(page.get_by_text("The browser cannot keep a draft").first).to_be_visible()
         await press(page, "Save")
         await expect(page.get_by_text("demo_day has been saved")).to_be_visible()
