@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from playwright.async_api import expect
 
-from support.browser import DESK, PHONE, opened
+from support.browser import DESK, PHONE, opened, page_at
 from support.page import VIEWS, address, connected, in_browser, sure, verdict
 
 pytestmark = in_browser
@@ -27,11 +27,11 @@ async def is_held(client):
 @asynccontextmanager
 async def timed(browser, url):
     """A page whose clock the test can set."""
-    async with opened(browser, "about:blank") as tab:
-        await tab.page.clock.install()
-        await tab.page.goto(url)
-        await connected(tab.page)
-        yield tab.page
+    async with page_at(browser, "about:blank") as page:
+        await page.clock.install()
+        await page.goto(url)
+        await connected(page)
+        yield page
 
 
 async def pressed_twice(page):
@@ -66,20 +66,20 @@ async def test_two_presses_make_all_safe_and_a_release_ends_it(shared, browser, 
 
 
 async def test_it_is_within_reach_in_a_dialog_and_a_question_ends_with_its_hold(shared, browser, client):
-    async with opened(browser, address(shared)) as tab:
-        await connected(tab.page)
+    async with page_at(browser, address(shared)) as page:
+        await connected(page)
         await client.call("hold/set", reason="power work")
-        await verdict(tab.page).get_by_role("button", name="Release").click()
-        dialog = tab.page.get_by_role("dialog")
+        await verdict(page).get_by_role("button", name="Release").click()
+        dialog = page.get_by_role("dialog")
         await expect(dialog).to_contain_text("power work, by somebody at the device")
         await client.call("hold/release")
         await client.call("hold/set", reason="man in chamber")
         await expect(dialog).to_have_count(0)
-        await expect(tab.page.get_by_text("man in chamber")).to_be_visible()
-        await verdict(tab.page).get_by_role("button", name="Release").click()
+        await expect(page.get_by_text("man in chamber")).to_be_visible()
+        await verdict(page).get_by_role("button", name="Release").click()
         await expect(dialog.get_by_role("button", name="All safe")).to_be_in_viewport()
         await dialog.get_by_role("button", name="Release", exact=True).click()
-        await expect(tab.page.get_by_text(HELD)).to_have_count(0)
+        await expect(page.get_by_text(HELD)).to_have_count(0)
 
 
 async def test_it_has_a_connection_in_six_tabs_of_one_browser(shared, browser, client):
@@ -113,10 +113,10 @@ async def test_a_login_that_is_needed_is_said_at_once(shared, browser):
     ("viewport", "locale", "name"), [(PHONE, "de-DE", "Sicher schalten"), (DESK, "en-GB", "All safe")]
 )
 async def test_the_button_is_at_the_top_right_of_each_view(shared, browser, viewport, locale, name):
-    async with opened(browser, address(shared), viewport=viewport, locale=locale) as tab:
+    async with page_at(browser, address(shared), viewport=viewport, locale=locale) as page:
         for view in VIEWS:
-            await tab.page.goto(address(shared, view))
-            button = tab.page.get_by_role("button", name=name)
+            await page.goto(address(shared, view))
+            button = page.get_by_role("button", name=name)
             await expect(button).to_be_in_viewport()
             box = await button.bounding_box()
             assert box["x"] + box["width"] > viewport["width"] - 30

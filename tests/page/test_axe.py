@@ -4,7 +4,7 @@ import pytest
 from playwright.async_api import expect
 
 from support.axe import violations
-from support.browser import DESK, PHONE, opened
+from support.browser import DESK, PHONE, page_at
 from support.page import PLACE, VIEWS, address, card, connected, in_browser, verdict
 
 pytestmark = in_browser
@@ -34,9 +34,9 @@ async def there(page, view):
 
 
 async def test_the_view_now_on_a_phone(shared, browser):
-    async with opened(browser, address(shared)) as tab:
-        await there(tab.page, "now")
-        assert await violations(tab.page) == []
+    async with page_at(browser, address(shared)) as page:
+        await there(page, "now")
+        assert await violations(page) == []
 
 
 @pytest.mark.nightly
@@ -49,12 +49,12 @@ async def test_every_view(shared, browser, client, theme, width):
         ("recipes", "recipe=demo_day"),
         ("recipes", "edit=lettuce_days"),
     ]
-    async with opened(browser, "about:blank", viewport=width, color_scheme=theme) as tab:
+    async with page_at(browser, "about:blank", viewport=width, color_scheme=theme) as page:
         for view, query in queries:
-            await tab.page.goto(address(shared, view, query))
-            await there(tab.page, view)
-            await open_all(tab.page)
-            found += [f"{view} {query}: {each}" for each in await violations(tab.page)]
+            await page.goto(address(shared, view, query))
+            await there(page, view)
+            await open_all(page)
+            found += [f"{view} {query}: {each}" for each in await violations(page)]
     assert found == []
 
 
@@ -64,8 +64,7 @@ async def test_with_problems_a_hold_and_commands_by_hand(shared, browser, client
     await client.call("simulator/inject_fault", device="scd30", kind="absent")
     await client.publish("desired/light_illuminance", 5000)
     await client.call("hold/set", reason="")
-    async with opened(browser, address(shared), viewport=width, color_scheme=theme) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared), viewport=width, color_scheme=theme) as page:
         await expect(card(page, "CO₂")).to_contain_text("no reading")
         await expect(verdict(page)).to_contain_text("All outputs are held safe")
         found = await violations(page)
@@ -90,8 +89,7 @@ async def test_with_problems_a_hold_and_commands_by_hand(shared, browser, client
 @pytest.mark.nightly
 @pytest.mark.parametrize(("theme", "width"), LOOKS, ids=NAMES)
 async def test_without_connection_with_a_login_and_with_a_mistake(shared, browser, theme, width):
-    async with opened(browser, address(shared), viewport=width, color_scheme=theme) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared), viewport=width, color_scheme=theme) as page:
         await there(page, "now")
         await page.get_by_role("button", name="Arrange tiles").click()
         await expect(page.get_by_role("dialog", name="Arrange tiles")).to_be_visible()

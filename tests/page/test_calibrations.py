@@ -7,7 +7,7 @@ import pytest_asyncio
 from playwright.async_api import expect
 
 from growd.config.profiles import profile_path
-from support.browser import DESK, PHONE, opened
+from support.browser import DESK, PHONE, page_at
 from support.page import address, in_browser, sure
 from support.program import started
 
@@ -51,10 +51,10 @@ async def open_device(page, name):
 
 
 async def test_the_curve_of_the_lamp_is_measured(shared, browser, client):
-    async with opened(browser, address(shared, "devices"), viewport=DESK) as tab:
-        lamp = await open_device(tab.page, "light")
+    async with page_at(browser, address(shared, "devices"), viewport=DESK) as page:
+        lamp = await open_device(page, "light")
         await lamp.get_by_role("button", name="Start", exact=True).click()
-        await sure(tab.page, "Start")
+        await sure(page, "Start")
         await expect(lamp.get_by_role("progressbar")).to_be_visible()
         assert (await client.status())["experiments"]
         await expect(lamp.get_by_role("progressbar")).to_have_count(0)
@@ -64,10 +64,10 @@ async def test_the_curve_of_the_lamp_is_measured(shared, browser, client):
 
 
 async def test_autotune_shows_its_progress_and_can_be_stopped(shared, browser, client):
-    async with opened(browser, address(shared, "devices"), viewport=DESK, locale="de-DE") as tab:
-        valve = await open_device(tab.page, "valve")
+    async with page_at(browser, address(shared, "devices"), viewport=DESK, locale="de-DE") as page:
+        valve = await open_device(page, "valve")
         await valve.get_by_role("button", name="Starten", exact=True).click()
-        await sure(tab.page, "Starten")
+        await sure(page, "Starten")
         await expect(valve.get_by_text(re.compile("^höchstens noch"))).to_be_visible()
         await valve.get_by_role("button", name="Abbrechen").click()
         await expect(valve.get_by_text(re.compile("^✕ "))).to_be_visible()
@@ -75,20 +75,20 @@ async def test_autotune_shows_its_progress_and_can_be_stopped(shared, browser, c
 
 
 async def test_a_sensor_is_calibrated_in_air_that_is_steady(fast, browser):
-    async with opened(browser, address(fast, "devices"), viewport=PHONE) as tab:
-        sensor = await open_device(tab.page, "scd30_1")
+    async with page_at(browser, address(fast, "devices"), viewport=PHONE) as page:
+        sensor = await open_device(page, "scd30_1")
         calibrate = sensor.get_by_role("button", name="Calibrate", exact=True)
         await expect(calibrate).to_be_enabled(timeout=90_000)
         await sensor.get_by_label("True CO₂ (ppm)").fill("430")
         await calibrate.click()
-        await sure(tab.page, "Calibrate")
+        await sure(page, "Calibrate")
         await expect(sensor.get_by_text(re.compile("reads the air around it as 430"))).to_be_visible()
 
 
 async def test_a_probe_is_calibrated_in_a_solution(fast, browser):
-    async with opened(browser, address(fast, "devices"), viewport=PHONE) as tab:
-        heading = tab.page.get_by_role("heading", name="Calibrate the middle point (pH 7)")
-        guide = (await open_device(tab.page, "ph_1")).locator("section").filter(has=heading)
+    async with page_at(browser, address(fast, "devices"), viewport=PHONE) as page:
+        heading = page.get_by_role("heading", name="Calibrate the middle point (pH 7)")
+        guide = (await open_device(page, "ph_1")).locator("section").filter(has=heading)
         calibrate = guide.get_by_role("button", name="Calibrate", exact=True)
         reference = guide.get_by_label("True value (pH)")
         await expect(guide.get_by_text(re.compile("Steady at 6.*pH"))).to_be_visible(timeout=90_000)
@@ -97,18 +97,18 @@ async def test_a_probe_is_calibrated_in_a_solution(fast, browser):
         await expect(calibrate).to_be_disabled()
         await reference.fill("6.86")
         await calibrate.click()
-        await sure(tab.page, "Calibrate")
+        await sure(page, "Calibrate")
         await expect(guide.get_by_text(re.compile("reads what is around it as 6.86 pH"))).to_be_visible()
 
 
 async def test_a_pump_is_calibrated_in_a_measuring_cylinder(fast, browser):
-    async with opened(browser, address(fast, "devices"), viewport=PHONE) as tab:
-        acid = await open_device(tab.page, "acid")
+    async with page_at(browser, address(fast, "devices"), viewport=PHONE) as page:
+        acid = await open_device(page, "acid")
         await expect(
             acid.get_by_text(re.compile("30.0 ml/min, 0.00 s dead time · never calibrated"))
         ).to_be_visible()
         await acid.get_by_role("button", name="Start", exact=True).click()
-        await sure(tab.page, "Start")
+        await sure(page, "Start")
         run = acid.get_by_role("button", name=re.compile("Run the pump for"))
         save = acid.get_by_role("button", name="Save", exact=True)
         await run.click()  # fills the hose
@@ -121,15 +121,15 @@ async def test_a_pump_is_calibrated_in_a_measuring_cylinder(fast, browser):
             await expect(field).to_be_visible()
             await field.fill((await in_cylinder.inner_text()).split()[-2])
             await acid.get_by_role("button", name="Enter", exact=True).last.click()
-        await tab.page.reload()
+        await page.reload()
         await expect(save).to_be_enabled()
         await expect(acid.get_by_label(re.compile("^Dose "))).to_have_count(4)
         await save.click()
         await expect(acid.get_by_text(re.compile(r"· calibrated .* by "))).to_be_visible()
         await expect(run).to_have_count(0)
-        base = await open_device(tab.page, "base")
+        base = await open_device(page, "base")
         await base.get_by_role("button", name="Start", exact=True).click()
-        await sure(tab.page, "Start")
+        await sure(page, "Start")
         start = acid.get_by_role("button", name="Start", exact=True)
         await expect(start).to_be_disabled()
         await base.get_by_role("button", name="Abort").click()

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.async_api import expect
 
-from support.browser import DESK, needs_browser, opened
+from support.browser import DESK, needs_browser, opened, page_at
 from support.page import PLACE, address, module
 from support.waiting import until_found
 
@@ -81,8 +81,7 @@ async def columns_of(page, answer, *messages):
 
 
 async def test_a_value_holds_until_the_next_and_has_a_gap_where_it_is_not_known(shared, browser):
-    async with opened(browser, address(shared, "now")) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "now")) as page:
         await expect(page.get_by_text("Air temperature").first).to_be_visible()
         for answer, messages, expected in (
             (past([0, 5, 16]), (), "aaaaabbbbbbbbbbbcccccccccccc"),
@@ -104,8 +103,7 @@ async def test_a_value_holds_until_the_next_and_has_a_gap_where_it_is_not_known(
 
 
 async def test_live_values_join_their_bucket_and_set_points_hold(shared, browser):
-    async with opened(browser, address(shared, "now")) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "now")) as page:
         await expect(page.get_by_text("Air temperature").first).to_be_visible()
         messages = (("measured", 2, 30), ("measured", 2, 40), ("desired", 3, 25))
         found = await columns_of(page, past([0, 2]), *messages)
@@ -121,8 +119,7 @@ def chip(page, name):
 
 
 async def test_two_variables_are_compared_in_three_clicks_and_each_can_be_seen_alone(shared, browser):
-    async with opened(browser, address(shared, "now"), viewport=DESK) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "now"), viewport=DESK) as page:
         await page.get_by_role("link", name="Charts", exact=True).click()
         await page.get_by_role("button", name="CO₂", exact=True).click()
         await page.get_by_role("button", name="Add Light", exact=True).click()
@@ -144,8 +141,7 @@ async def test_two_variables_are_compared_in_three_clicks_and_each_can_be_seen_a
 
 
 async def test_a_drag_zooms_and_buttons_and_keys_move(shared, browser):
-    async with opened(browser, address(shared, "charts", "range=hour"), viewport=DESK) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "charts", "range=hour"), viewport=DESK) as page:
         await drawn(page)
         follow = page.get_by_role("button", name="Follow now")
         await expect(follow).to_have_attribute("aria-pressed", "true")
@@ -186,8 +182,7 @@ async def test_a_drag_zooms_and_buttons_and_keys_move(shared, browser):
 
 
 async def test_today_over_yesterday_and_a_table(shared, browser):
-    async with opened(browser, f"{shared.address}/_svc/", viewport=DESK) as tab:
-        page = tab.page
+    async with page_at(browser, f"{shared.address}/_svc/", viewport=DESK) as page:
         ends = []
 
         async def shifted(route):
@@ -219,8 +214,7 @@ async def test_today_over_yesterday_and_a_table(shared, browser):
 
 
 async def test_without_an_answer_the_chart_says_so_and_nothing_moves(shared, browser):
-    async with opened(browser, f"{shared.address}/_svc/", viewport=DESK) as tab:
-        page = tab.page
+    async with page_at(browser, f"{shared.address}/_svc/", viewport=DESK) as page:
         asked = asyncio.Event()
 
         async def late(route):
@@ -243,8 +237,7 @@ async def test_without_an_answer_the_chart_says_so_and_nothing_moves(shared, bro
 
 @pytest.mark.browser
 async def test_years(shared, browser):
-    async with opened(browser, address(shared, "charts", "range=day"), viewport=DESK) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "charts", "range=day"), viewport=DESK) as page:
         await drawn(page)
         await expect(moment(page)).not_to_have_text(re.compile(r"\d{4}"))
         await page.get_by_role("button", name="10 years").click()
@@ -260,8 +253,7 @@ async def test_years(shared, browser):
 async def test_the_run_of_a_recipe_and_what_happened_in_it(shared, browser, client):
     await client.call(f"{PLACE}/start_recipe", recipe_id="demo_day", by="Ada")
     await client.publish("notes?by=Ada", "watered")
-    async with opened(browser, address(shared, "charts")) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "charts")) as page:
         await drawn(page)
         await page.get_by_role("button", name="CO₂", exact=True).click()
         await page.get_by_role("button", name="Recipe run").click()
@@ -273,8 +265,7 @@ async def test_the_run_of_a_recipe_and_what_happened_in_it(shared, browser, clie
 
 @pytest.mark.browser
 async def test_both_kinds_of_csv(shared, browser, client):
-    async with opened(browser, address(shared, "charts", "range=hour&variables=air_temperature")) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "charts", "range=hour&variables=air_temperature")) as page:
         await drawn(page)
         rows = await until_found(lambda: shown_rows(page), LookupError)
         assert rows[0][:3] == ["time", "air_temperature mean", "air_temperature min"]

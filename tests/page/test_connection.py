@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from playwright.async_api import expect
 
-from support.browser import DESK, PHONE, opened
+from support.browser import DESK, PHONE, opened, page_at
 from support.page import SIMULATED, VIEWS, Client, address, card, connected, in_browser, verdict
 from support.program import started
 
@@ -81,41 +81,40 @@ async def test_kill_9_while_open_and_a_later_start(tmp_path, browser, own_port, 
 
 async def test_kill_9_greys_the_values_and_a_start_brings_new_ones(tmp_path, browser, own_port):
     options = (*SIMULATED, "--port", str(own_port))
-    async with started(tmp_path, *options) as program, opened(browser, address(program)) as tab:
-        temperature = card(tab.page, "Air temperature")
+    async with started(tmp_path, *options) as program, page_at(browser, address(program)) as page:
+        temperature = card(page, "Air temperature")
         await expect(temperature.get_by_text(VALUE)).to_be_visible()
-        await connected(tab.page)
+        await connected(page)
         program.process.kill()
         await program.process.wait()
-        await is_lost(tab.page)
+        await is_lost(page)
         await expect(temperature).to_contain_text(re.compile(r"\d+ (s|min) ago"))
         # without a sensor from its start: an old value would stay
         faults = tmp_path / "faults.toml"
         faults.write_text('[[fault]]\nkind = "absent"\ndevice = "scd30"\n')
         async with started(tmp_path, *options, "--faults", str(faults)):
-            await is_back(tab.page)
+            await is_back(page)
             await expect(temperature.get_by_text(VALUE)).to_have_count(0)
-            await expect(card(tab.page, "Light").get_by_text(re.compile(r"^\d.*µmol"))).to_be_visible()
+            await expect(card(page, "Light").get_by_text(re.compile(r"^\d.*µmol"))).to_be_visible()
 
 
 @pytest.mark.browser
 async def test_a_growd_that_stands_still_is_noticed(shared, browser, client):
-    async with opened(browser, address(shared)) as tab:
-        await connected(tab.page)
+    async with page_at(browser, address(shared)) as page:
+        await connected(page)
         await client.call("hold/set", reason="gas alarm")
-        await expect(tab.page.get_by_text("gas alarm")).to_be_visible()
+        await expect(page.get_by_text("gas alarm")).to_be_visible()
         with frozen(shared):
-            await is_lost(tab.page)
-            await expect(tab.page).to_have_title(re.compile(r"^\(old\) Now"))
-            await expect(tab.page.get_by_text("were held safe when growd answered last")).to_be_visible()
-            release = verdict(tab.page).get_by_role("button", name="Release")
+            await is_lost(page)
+            await expect(page).to_have_title(re.compile(r"^\(old\) Now"))
+            await expect(page.get_by_text("were held safe when growd answered last")).to_be_visible()
+            release = verdict(page).get_by_role("button", name="Release")
             await expect(release).to_be_disabled()
-        await is_back(tab.page)
+        await is_back(page)
 
 
 async def test_half_an_hour_without_network(shared, browser, client):
-    async with opened(browser, "about:blank", viewport=PHONE) as tab:
-        page = tab.page
+    async with page_at(browser, "about:blank", viewport=PHONE) as page:
         await page.clock.install()
         await page.goto(address(shared))
         await expect(card(page, "Air temperature").get_by_text(VALUE)).to_be_visible()
@@ -137,18 +136,16 @@ async def test_half_an_hour_without_network(shared, browser, client):
 
 async def test_a_wish_without_connection_is_refused_and_kept(shared, browser, client):
     before = await client.last("desired/light_illuminance")  # None, unless a test before this one failed
-    async with opened(browser, address(shared, "now", "of=light_illuminance")) as tab:
-        field = tab.page.get_by_role("dialog").get_by_label("Set point of Light")
-        await expect(tab.page.get_by_role("dialog").locator(".over")).to_be_visible()  # all is loaded
+    async with page_at(browser, address(shared, "now", "of=light_illuminance")) as page:
+        field = page.get_by_role("dialog").get_by_label("Set point of Light")
+        await expect(page.get_by_role("dialog").locator(".over")).to_be_visible()  # all is loaded
         await field.fill("6000")
-        await tab.page.context.set_offline(True)
+        await page.context.set_offline(True)
         await field.press("Enter")
-        await expect(
-            tab.page.get_by_role("status").get_by_text("no connection to growd").last
-        ).to_be_visible()
+        await expect(page.get_by_role("status").get_by_text("no connection to growd").last).to_be_visible()
         await expect(field).to_have_value("6000")
         assert await client.last("desired/light_illuminance") == before
-        await tab.page.context.set_offline(False)
+        await page.context.set_offline(False)
 
 
 async def test_the_stopped_database_is_said_and_the_chamber_is_steered_on(tmp_path, browser):
@@ -156,20 +153,20 @@ async def test_the_stopped_database_is_said_and_the_chamber_is_steered_on(tmp_pa
     async with (
         started(tmp_path, *SIMULATED, *options) as program,
         aiohttp.ClientSession() as session,
-        opened(browser, address(program)) as tab,
+        page_at(browser, address(program)) as page,
     ):
         client = Client(program, session)
-        await expect(verdict(tab.page)).to_contain_text(re.compile("database"))
-        await tab.page.goto(address(program, "now", "of=light_illuminance"))
-        field = tab.page.get_by_role("dialog").get_by_label("Set point of Light")
+        await expect(verdict(page)).to_contain_text(re.compile("database"))
+        await page.goto(address(program, "now", "of=light_illuminance"))
+        field = page.get_by_role("dialog").get_by_label("Set point of Light")
         await field.fill("5000")
         await field.press("Enter")
         await client.until(lambda: client.last("desired/light_illuminance"), lambda value: value == 5000)
-        await tab.page.goto(address(program, "charts"))
-        await expect(tab.page.get_by_text("Stored values are missing")).to_be_visible()
-        await tab.page.goto(address(program, "recipes"))
-        await expect(tab.page.get_by_text("The library is not available")).to_be_visible()
-        await tab.page.goto(address(program, "journal"))
-        await expect(tab.page.get_by_text("The entries cannot be read")).to_be_visible()
-        await tab.page.goto(address(program, "data"))
-        await expect(tab.page.get_by_text("✕ does not answer")).to_be_visible()
+        await page.goto(address(program, "charts"))
+        await expect(page.get_by_text("Stored values are missing")).to_be_visible()
+        await page.goto(address(program, "recipes"))
+        await expect(page.get_by_text("The library is not available")).to_be_visible()
+        await page.goto(address(program, "journal"))
+        await expect(page.get_by_text("The entries cannot be read")).to_be_visible()
+        await page.goto(address(program, "data"))
+        await expect(page.get_by_text("✕ does not answer")).to_be_visible()

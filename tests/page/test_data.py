@@ -5,7 +5,7 @@ import re
 
 from playwright.async_api import expect
 
-from support.browser import DESK, opened
+from support.browser import DESK, opened, page_at
 from support.page import address, connected, in_browser
 
 pytestmark = in_browser
@@ -28,17 +28,16 @@ async def test_database_and_outbox_and_how_long_points_are_kept(shared, browser)
 
 
 async def test_on_a_phone_in_german(shared, browser):
-    async with opened(browser, address(shared, "data"), locale="de-DE") as tab:
+    async with page_at(browser, address(shared, "data"), locale="de-DE") as page:
         for said in ("✓ antwortet", r"\d Messpunkte", "✓ in Ordnung"):
-            await expect(tab.page.get_by_text(re.compile(said))).to_be_visible()
-        table = tab.page.get_by_role("region", name="Als CSV exportieren")
+            await expect(page.get_by_text(re.compile(said))).to_be_visible()
+        table = page.get_by_role("region", name="Als CSV exportieren")
         await expect(table.get_by_role("columnheader", name="Ausgang")).to_be_visible()
         assert await table.evaluate("each => each.scrollWidth <= each.clientWidth")
 
 
 async def test_exports_of_one_variable_and_of_all(shared, browser):
-    async with opened(browser, address(shared, "data"), viewport=DESK) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "data"), viewport=DESK) as page:
         await connected(page)
         for name, content in (
             ("CSV Air temperature: Measured", "measured,air_temperature"),
@@ -57,10 +56,10 @@ async def test_exports_of_one_variable_and_of_all(shared, browser):
 
 
 async def test_the_page_of_the_api(shared, browser):
-    async with opened(browser, address(shared, "data"), viewport=DESK) as tab:
-        await tab.page.get_by_role("link", name="All calls of the API").click()
-        await expect(tab.page).to_have_url(re.compile("/_svc/api/$"))
-        heading = tab.page.get_by_role("heading", name="Describe a node").first
+    async with page_at(browser, address(shared, "data"), viewport=DESK) as page:
+        await page.get_by_role("link", name="All calls of the API").click()
+        await expect(page).to_have_url(re.compile("/_svc/api/$"))
+        heading = page.get_by_role("heading", name="Describe a node").first
         await expect(heading).to_be_visible(timeout=90_000)  # RapiDoc computes for ten seconds
 
 
@@ -71,7 +70,7 @@ async def test_it_says_when_deleting_begins_if_there_are_old_points(shared, brow
         await route.fulfill(json={"rows": [{"id": "old", "key": [], "value": old}]})
 
     await client.until(lambda: client.get("node/retention"), lambda nodes: nodes["retention"]["begins_at"])
-    async with opened(browser, "about:blank") as tab:
-        await tab.page.route("**/_view/by_timestamp?*", answer)
-        await tab.page.goto(address(shared, "data"))
-        await expect(tab.page.get_by_text("Old measured points are deleted from")).to_be_visible()
+    async with page_at(browser, "about:blank") as page:
+        await page.route("**/_view/by_timestamp?*", answer)
+        await page.goto(address(shared, "data"))
+        await expect(page.get_by_text("Old measured points are deleted from")).to_be_visible()

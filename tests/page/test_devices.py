@@ -6,7 +6,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from support.browser import opened
+from support.browser import opened, page_at
 from support.page import address, in_browser
 
 pytestmark = in_browser
@@ -18,8 +18,7 @@ def card(page, device):
 
 
 async def test_a_fault_is_injected_seen_at_its_device_and_cleared(shared, browser):
-    async with opened(browser, address(shared, "devices")) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "devices")) as page:
         lux = card(page, "bh1750_1")
         await expect(lux).to_contain_text(re.compile("ok.*lx.*(just now|ago)", re.DOTALL))
         await page.get_by_label("Where").select_option("bh1750")
@@ -42,8 +41,7 @@ async def test_the_life_of_a_relay_that_is_left_is_shown(shared, browser):
                 each |= {"cycles": 25_000, "life_left": 0.75, "days_left": 75.0}
         await route.fulfill(response=answer, json=body)
 
-    async with opened(browser, address(shared, "devices")) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "devices")) as page:
         await card(page, "valve").locator("summary").click()
         await expect(card(page, "valve")).to_contain_text("100 % of 100,000 starts left")
         await card(page, "light").locator("summary").click()
@@ -55,8 +53,7 @@ async def test_the_life_of_a_relay_that_is_left_is_shown(shared, browser):
 
 
 async def test_the_calibration_of_the_lamp_survives_a_reload_and_can_be_aborted(shared, browser):
-    async with opened(browser, address(shared, "devices")) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "devices")) as page:
         await expect(card(page, "bh1750_1")).to_contain_text("lx")
         await expect(card(page, "light")).to_contain_text("Measure the curve of the lamp")  # when closed
         await expect(card(page, "valve")).to_contain_text("shut")
@@ -92,8 +89,7 @@ async def test_a_sensor_is_calibrated_when_growd_says_that_the_air_is_steady(
 ):
     node = "**/node/environment_1/samplers/scd30_1"
     await client.call("simulator/inject_fault", device="scd30", kind="absent")  # and so no steady air
-    async with opened(browser, address(shared, "devices"), locale=locale) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "devices"), locale=locale) as page:
         await card(page, "scd30_1").locator("summary").click()
         calibrate = page.get_by_role("button", name=words["calibrate"])
         await expect(card(page, "scd30_1")).to_contain_text(words["gap"])
@@ -148,8 +144,7 @@ async def test_a_full_or_failing_store_is_shown_with_what_helps(shared, browser)
 
 
 async def test_a_reader_sees_devices_and_data_without_buttons(shared, browser):
-    async with opened(browser, shared.address) as tab:
-        page = tab.page
+    async with page_at(browser, shared.address) as page:
         reader = {"access": "couchdb", "user": "eva", "role": "reader"}
         await page.route("**/0.0.1/session", lambda route: route.fulfill(json=reader))
         for name, heading in (("devices", "Active (0)"), ("data", "Outbox")):

@@ -6,7 +6,7 @@ import pytest_asyncio
 from playwright.async_api import expect
 
 from growd.config.profiles import profile_path
-from support.browser import DESK, PHONE, opened
+from support.browser import DESK, PHONE, opened, page_at
 from support.page import address, in_browser
 from support.program import started
 from support.waiting import until_found
@@ -52,13 +52,13 @@ async def is_drawn(page, name):
     "viewport", [PHONE, DESK, {"width": 1920, "height": 1080}], ids=["phone", "desk", "wide"]
 )
 async def test_the_newest_photo_is_on_the_first_view_and_leads_to_the_film(seeing, browser, viewport):
-    async with opened(browser, address(seeing), viewport=viewport) as tab:
-        await is_drawn(tab.page, "Photo of")
-        photo = tab.page.get_by_role("link", name="Photo of")
+    async with page_at(browser, address(seeing), viewport=viewport) as page:
+        await is_drawn(page, "Photo of")
+        photo = page.get_by_role("link", name="Photo of")
         await expect(photo).to_be_in_viewport(ratio=0.9)
         await photo.click()
-        await expect(tab.page.get_by_role("region", name="Photos")).to_be_visible()
-        await is_drawn(tab.page, "Photo of")
+        await expect(page.get_by_role("region", name="Photos")).to_be_visible()
+        await is_drawn(page, "Photo of")
 
 
 async def test_a_slider_shows_each_photo_and_the_values_of_its_time(seeing, browser):
@@ -79,8 +79,8 @@ async def test_a_slider_shows_each_photo_and_the_values_of_its_time(seeing, brow
 
 
 async def test_the_photos_are_played_to_the_last(seeing, browser):
-    async with opened(browser, address(seeing, "charts", "range=hour"), viewport=DESK) as tab:
-        film = tab.page.get_by_role("region", name="Photos")
+    async with page_at(browser, address(seeing, "charts", "range=hour"), viewport=DESK) as page:
+        film = page.get_by_role("region", name="Photos")
         await film.get_by_role("button", name="Play").click()
         await expect(film.get_by_role("button", name="Stop")).to_be_visible()
         await expect(film.get_by_role("button", name="Play")).to_be_visible()
@@ -90,16 +90,16 @@ async def test_the_photos_are_played_to_the_last(seeing, browser):
 
 
 async def test_without_a_camera_there_is_no_photo(shared, browser):
-    async with opened(browser, address(shared, "charts"), viewport=DESK) as tab:
-        await expect(tab.page.locator(".moment")).not_to_be_empty()
-        await expect(tab.page.get_by_role("region", name="Photos")).to_have_count(0)
+    async with page_at(browser, address(shared, "charts"), viewport=DESK) as page:
+        await expect(page.locator(".moment")).not_to_be_empty()
+        await expect(page.get_by_role("region", name="Photos")).to_have_count(0)
 
 
 async def test_a_camera_is_a_device_that_takes_a_photo_when_asked(seeing, browser):
-    async with opened(browser, address(seeing, "devices"), viewport=DESK) as tab:
-        card = tab.page.locator("details.device").filter(has_text="Camera")
+    async with page_at(browser, address(seeing, "devices"), viewport=DESK) as page:
+        card = page.locator("details.device").filter(has_text="Camera")
         await expect(card).to_contain_text("ok")
         await expect(card.locator(".guides")).to_have_count(0)  # nothing to calibrate
         await card.locator("summary").click()
         await card.get_by_role("button", name="Take a photo now").click()
-        await expect(tab.page.get_by_text("top took a photo")).to_be_visible()
+        await expect(page.get_by_text("top took a photo")).to_be_visible()

@@ -23,7 +23,7 @@ from growd_cloud.devices import (
 )
 from growd_cloud.devices import device_document_id as document_id
 from support.axe import violations
-from support.browser import DESK, PHONE, opened
+from support.browser import DESK, PHONE, opened, page_at
 from support.cloud import needs_cloud, running_cloud
 from support.page import in_browser
 
@@ -158,10 +158,10 @@ async def test_what_a_device_reports_takes_little_room(browser):
     places = {"environment_1": ReportedEnvironment(values=values)}
     api = "http://user:password@chamber.example/"
     oak.report = msgspec.structs.replace(oak.report, api=api, environments=places)
-    async with fleet() as cloud, opened(browser, cloud.url) as tab:
+    async with fleet() as cloud, page_at(browser, cloud.url) as page:
         await cloud.couch.put(cloud.names.devices, msgspec.to_builtins(oak))
-        await log_in(tab.page)
-        found = card(tab.page, "Oak")
+        await log_in(page)
+        found = card(page, "Oak")
         await expect(found.get_by_role("listitem")).to_have_count(6)
         await expect(found).to_contain_text("and 195 more")
         await expect(found).to_contain_text("1.0e+308 °C")
@@ -247,15 +247,15 @@ async def test_a_thousand_devices_make_a_small_page(browser):
 async def test_axe_finds_nothing(browser, theme):
     async with fleet() as cloud:
         for width in (PHONE, DESK):
-            async with opened(browser, cloud.url, viewport=width, color_scheme=theme) as tab:
-                found = await violations(tab.page)
-                await log_in(tab.page)
-                await expect(card(tab.page, "Alder")).to_be_visible()
-                found += await violations(tab.page)
-                await tab.page.route("**/_fleet", lambda route: route.abort())
-                await tab.page.evaluate("dispatchEvent(new Event('online'))")
-                await expect(tab.page.locator("html[data-connection=lost]")).to_be_attached()
-                found += await violations(tab.page)
+            async with page_at(browser, cloud.url, viewport=width, color_scheme=theme) as page:
+                found = await violations(page)
+                await log_in(page)
+                await expect(card(page, "Alder")).to_be_visible()
+                found += await violations(page)
+                await page.route("**/_fleet", lambda route: route.abort())
+                await page.evaluate("dispatchEvent(new Event('online'))")
+                await expect(page.locator("html[data-connection=lost]")).to_be_attached()
+                found += await violations(page)
                 assert found == []
 
 

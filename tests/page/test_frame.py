@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from support.browser import DESK, PHONE, opened
+from support.browser import DESK, PHONE, opened, page_at
 from support.page import VIEWS, address, card, connected, in_browser
 from support.program import started
 
@@ -18,61 +18,61 @@ MISSING_TEXT = re.compile(
 
 
 async def test_the_address_of_growd_leads_to_the_page(shared, browser):
-    async with opened(browser, shared.address) as tab:
-        await expect(tab.page.get_by_role("heading", name="growd")).to_be_visible()
-        assert tab.page.url.startswith(f"{shared.address}/_svc/")
+    async with page_at(browser, shared.address) as page:
+        await expect(page.get_by_role("heading", name="growd")).to_be_visible()
+        assert page.url.startswith(f"{shared.address}/_svc/")
 
 
 async def test_another_name_of_growds_part(tmp_path, browser):
     async with (
         started(tmp_path, "--profile", "sim", "--set", "http.name=grow") as program,
-        opened(browser, program.address) as tab,
+        page_at(browser, program.address) as page,
     ):
-        assert tab.page.url.startswith(f"{program.address}/_grow/")
-        await connected(tab.page)
+        assert page.url.startswith(f"{program.address}/_grow/")
+        await connected(page)
 
 
 @pytest.mark.parametrize(("viewport", "locale"), [(PHONE, "de-DE"), (DESK, "en-GB")], ids=["phone", "desk"])
 async def test_each_view_fits_and_has_all_texts(shared, browser, viewport, locale):
-    async with opened(browser, shared.address, viewport=viewport, locale=locale) as tab:
-        await connected(tab.page)
+    async with page_at(browser, shared.address, viewport=viewport, locale=locale) as page:
+        await connected(page)
         for view, german in zip(VIEWS, GERMAN, strict=True):
             name = german if locale == "de-DE" else view.capitalize()
-            await tab.page.get_by_role("link", name=name, exact=True).first.click()
-            await expect(tab.page).to_have_title(f"{name} · growd")
+            await page.get_by_role("link", name=name, exact=True).first.click()
+            await expect(page).to_have_title(f"{name} · growd")
             await expect(
-                tab.page.get_by_role("main").get_by_text(re.compile("Loading|Wird geladen"))
+                page.get_by_role("main").get_by_text(re.compile("Loading|Wird geladen"))
             ).to_have_count(0)
-            text = await tab.page.get_by_role("main").inner_text()
+            text = await page.get_by_role("main").inner_text()
             assert len(text) > 100, f"{name} is empty"
             assert not MISSING_TEXT.findall(text)
-            wide = await tab.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert wide <= 0, f"{name} is {wide} px wider than the screen"
 
 
 async def test_the_whole_navigation_with_the_keyboard(shared, browser):
-    async with opened(browser, shared.address, viewport=DESK) as tab:
-        await connected(tab.page)
-        await tab.page.keyboard.press("Tab")
-        skip = tab.page.get_by_role("link", name="Skip to the content")
+    async with page_at(browser, shared.address, viewport=DESK) as page:
+        await connected(page)
+        await page.keyboard.press("Tab")
+        skip = page.get_by_role("link", name="Skip to the content")
         await expect(skip).to_be_focused()
-        await tab.page.keyboard.press("Enter")
-        await expect(tab.page.get_by_role("main")).to_be_focused()
-        await tab.page.get_by_role("link", name="Devices").focus()
-        await tab.page.keyboard.press("Enter")
-        await expect(tab.page.get_by_role("main", name="Devices")).to_be_focused()
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("main")).to_be_focused()
+        await page.get_by_role("link", name="Devices").focus()
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("main", name="Devices")).to_be_focused()
 
 
 async def test_the_address_keeps_view_and_range_over_a_reload_and_back(shared, browser):
-    async with opened(browser, address(shared, "charts", "range=hour"), viewport=DESK) as tab:
-        hour = tab.page.get_by_role("button", name="Hour", exact=True)
+    async with page_at(browser, address(shared, "charts", "range=hour"), viewport=DESK) as page:
+        hour = page.get_by_role("button", name="Hour", exact=True)
         await expect(hour).to_have_attribute("aria-pressed", "true")
-        await tab.page.reload()
+        await page.reload()
         await expect(hour).to_have_attribute("aria-pressed", "true")
-        await tab.page.get_by_role("link", name="Data", exact=True).click()
-        await expect(tab.page).to_have_title("Data · growd")
-        await tab.page.go_back()
-        await expect(tab.page).to_have_title("Charts · growd")
+        await page.get_by_role("link", name="Data", exact=True).click()
+        await expect(page).to_have_title("Data · growd")
+        await page.go_back()
+        await expect(page).to_have_title("Charts · growd")
 
 
 async def test_a_view_that_was_not_loaded_is_loaded_by_another_try(shared, browser):
@@ -92,8 +92,8 @@ async def test_a_view_that_was_not_loaded_is_loaded_by_another_try(shared, brows
 
 @pytest.mark.parametrize("place", ["#%", "#environment_1/constructor", "#shelf_5/now"])
 async def test_an_address_that_means_nothing_leads_to_the_view_now(shared, browser, place):
-    async with opened(browser, f"{shared.address}/_svc/{place}") as tab:
-        await expect(card(tab.page, "Light")).to_be_visible()
-        await expect(tab.page.get_by_role("button", name="All safe")).to_be_visible()
+    async with page_at(browser, f"{shared.address}/_svc/{place}") as page:
+        await expect(card(page, "Light")).to_be_visible()
+        await expect(page.get_by_role("button", name="All safe")).to_be_visible()
         if place == "#shelf_5/now":
-            await expect(tab.page.get_by_role("alert").get_by_text("no chamber shelf 5")).to_be_visible()
+            await expect(page.get_by_role("alert").get_by_text("no chamber shelf 5")).to_be_visible()

@@ -3,11 +3,12 @@
 import re
 
 import aiohttp
+import pytest_asyncio
 from playwright.async_api import expect
 
 from growd.config.profiles import profile_path
-from support.browser import DESK, opened
-from support.page import PLACE, VIEWS, Client, address, connected, in_browser, sheet
+from support.browser import DESK, opened, page_at
+from support.page import PLACE, SIMULATED, VIEWS, Client, address, connected, in_browser, sheet
 from support.program import started
 
 pytestmark = in_browser
@@ -43,7 +44,21 @@ SPOKEN = """() => {
 }"""
 
 
-async def test_no_view_has_english_words_or_internal_names(shared, browser, client):
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def fresh(tmp_path_factory):
+    """A growd in which no other test has written anything."""
+    async with started(tmp_path_factory.mktemp("growd"), *SIMULATED) as program:
+        await program.until_there("recipes/lettuce_days")
+        yield program
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def client(fresh):
+    async with aiohttp.ClientSession() as session:
+        yield Client(fresh, session)
+
+
+async def test_no_view_has_english_words_or_internal_names(fresh, browser, client):
     chambers = await client.get("node/chambers")
     variables = {each["variable"] for chamber in chambers["environments"] for each in chamber["variables"]}
     recipes = await client.get("/recipes/_all_docs?include_docs=true")
@@ -51,11 +66,10 @@ async def test_no_view_has_english_words_or_internal_names(shared, browser, clie
     given |= {device["name"] for chamber in chambers["environments"] for device in chamber["devices"]}
     internal = {PLACE} | {name for name in variables if "_" in name}
     bad = []
-    async with opened(browser, address(shared), locale="de-DE", viewport=DESK) as tab:
-        page = tab.page
+    async with page_at(browser, address(fresh), locale="de-DE", viewport=DESK) as page:
         await connected(page)
         for view in (*VIEWS, "settings", "log"):
-            await page.goto(address(shared, view))
+            await page.goto(address(fresh, view))
             await expect(page.locator("main > :not(h2)").first).to_be_visible()
             await expect(page.get_by_text("Wird geladen")).to_have_count(0)
             await page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
@@ -67,7 +81,7 @@ async def test_no_view_has_english_words_or_internal_names(shared, browser, clie
         assert bad == []
 
 
-async def test_a_fault_a_trip_and_a_hold_are_told_in_german(shared, browser, client):
+async def test_a_fault_a_trip_and_a_hold_are_told_in_german(fresh, browser, client):
     """In all views also what growd says itself: events, reasons, problems with effects."""
     await client.publish("desired/light_illuminance", 5_000)
     await client.publish("desired/light_illuminance", None)
@@ -75,8 +89,7 @@ async def test_a_fault_a_trip_and_a_hold_are_told_in_german(shared, browser, cli
     await client.call("hold/set")
     await client.call("hold/release")
     bad = []
-    async with opened(browser, address(shared), locale="de-DE", viewport=DESK) as tab:
-        page = tab.page
+    async with page_at(browser, address(fresh), locale="de-DE", viewport=DESK) as page:
         strip = page.get_by_role("region", name="Gesamtzustand")
         await expect(strip).to_contain_text("Sensor für CO₂ antwortet nicht")
 
@@ -94,10 +107,10 @@ async def test_a_fault_a_trip_and_a_hold_are_told_in_german(shared, browser, cli
         co2 = await sheet(page, "CO₂")
         await expect(co2).to_contain_text("Sensor für CO₂ antwortet nicht")
         await look("sheet")
-        await page.goto(address(shared, "devices"))
+        await page.goto(address(fresh, "devices"))
         await expect(page.get_by_text("ausgelöst").first).to_be_visible()
         await look("devices")
-        await page.goto(address(shared, "journal"))
+        await page.goto(address(fresh, "journal"))
         for said in (
             "Licht: 5.000 lx von Hand freigegeben",
             "antwortet nicht",
@@ -105,7 +118,7 @@ async def test_a_fault_a_trip_and_a_hold_are_told_in_german(shared, browser, cli
         ):
             await expect(page.get_by_role("main").get_by_text(said).first).to_be_visible()
         await look("journal")
-        await page.goto(address(shared, "charts"))
+        await page.goto(address(fresh, "charts"))
         await page.get_by_text("Ereignisse (").click()
         await expect(page.get_by_role("main").get_by_text("antwortet nicht").first).to_be_visible()
         await look("charts")

@@ -5,7 +5,7 @@ import re
 
 from playwright.async_api import expect
 
-from support.browser import opened
+from support.browser import opened, page_at
 from support.page import PLACE, address, connected, in_browser
 
 pytestmark = in_browser
@@ -82,8 +82,7 @@ async def test_an_entry_has_a_note_measurements_and_photos(shared, browser, clie
 
 
 async def test_what_is_typed_is_checked_survives_a_reload_and_is_removed(shared, browser):
-    async with opened(browser, address(shared, "journal")) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "journal")) as page:
         await page.get_by_role("combobox", name="Measurement").select_option("leaf_count")
         await expect(page.get_by_text("Leaves: enter a number")).to_be_visible()
         field = page.get_by_label("Leaves", exact=True)
@@ -104,15 +103,14 @@ async def test_what_is_typed_is_checked_survives_a_reload_and_is_removed(shared,
         await page.locator("input[type=file]").first.set_input_files(await photo(page, 90, 60))
         remove = page.get_by_role("button", name="Remove Photo 1")
         await remove.click()
-        await expect(page.get_by_role("img", name="Photo 1")).to_be_visible()
+        await expect(page.get_by_role("img", name="Photo 1", exact=True)).to_be_visible()
         await expect(remove).to_have_text("Remove?")
         await remove.click()
-        await expect(page.get_by_role("img", name="Photo 1")).to_have_count(0)
+        await expect(page.get_by_role("img", name="Photo 1", exact=True)).to_have_count(0)
 
 
 async def test_the_text_of_an_entry_is_corrected(shared, browser, client):
-    async with opened(browser, address(shared, "journal")) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "journal")) as page:
         await page.get_by_label("Note", exact=True).fill("tray 1 sown")
         await save(page)
         item = page.get_by_role("listitem").filter(has_text="tray 1 sown")
@@ -137,8 +135,7 @@ async def test_an_entry_without_an_answer_is_sent_again_and_stored_once(shared, 
         else:
             await route.continue_()
 
-    async with opened(browser, address(shared, "journal")) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "journal")) as page:
         await page.route(f"**/journal/{PLACE}**", lose)
         await page.get_by_label("Note", exact=True).fill("new bottle")
         await page.locator("input[type=file]").first.set_input_files(await photo(page, 90, 60))
@@ -158,8 +155,7 @@ async def test_a_refused_entry_stays_in_its_fields(shared, browser):
         sentence = "it can't be written to the disk"
         await route.fulfill(status=503, json={"ERROR": sentence, "error": "not_kept", "reason": sentence})
 
-    async with opened(browser, address(shared, "journal")) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "journal")) as page:
         await connected(page)
         await page.route(re.compile(f"/journal/{PLACE}$"), refuse)
         await page.get_by_label("Note", exact=True).fill("seedlings are up")
@@ -170,8 +166,7 @@ async def test_a_refused_entry_stays_in_its_fields(shared, browser):
 
 
 async def test_the_list_has_times_authors_and_a_search(shared, browser, client):
-    async with opened(browser, address(shared, "journal")) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "journal")) as page:
         await page.get_by_label("Your name").fill("Ben")
         await page.get_by_label("Note", exact=True).fill("lamp is higher")
         await page.get_by_label("Time (empty: now)").fill("2026-01-02T03:04")
@@ -193,9 +188,9 @@ async def test_a_reader_sees_the_journal_without_its_fields(shared, browser):
     async def reader(route):
         await route.fulfill(json={"access": "couchdb", "user": "ben", "role": "reader"})
 
-    async with opened(browser, f"{shared.address}/_svc/") as tab:
-        await tab.page.route("**/session", reader)
-        await tab.page.goto(f"{shared.address}/_svc/?reader#{PLACE}/journal")
-        await expect(tab.page.get_by_role("checkbox", name="Notes")).to_be_visible()
-        await expect(tab.page.get_by_text("growd started").first).to_be_visible()
-        await expect(tab.page.get_by_role("button", name="Save")).to_have_count(0)
+    async with page_at(browser, f"{shared.address}/_svc/") as page:
+        await page.route("**/session", reader)
+        await page.goto(f"{shared.address}/_svc/?reader#{PLACE}/journal")
+        await expect(page.get_by_role("checkbox", name="Notes")).to_be_visible()
+        await expect(page.get_by_text("growd started").first).to_be_visible()
+        await expect(page.get_by_role("button", name="Save")).to_have_count(0)

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 from playwright.async_api import expect
 
-from support.browser import DESK, PHONE, opened
+from support.browser import DESK, PHONE, page_at
 from support.page import PLACE, SIMULATED, Client, address, card, connected, in_browser, sheet, sure, verdict
 from support.program import started
 
@@ -36,18 +36,17 @@ new PerformanceObserver((list) => {
     ids=["phone", "German", "American"],
 )
 async def test_each_value_has_a_tile_in_the_units_of_the_browser(shared, browser, look, names, value):
-    async with opened(browser, address(shared), **look) as tab:
-        await expect(card(tab.page, names[0]).get_by_text(re.compile(value))).to_be_visible()
-        await expect(card(tab.page, names[1])).to_contain_text("µmol")
-        chips = tab.page.get_by_role("region", name=re.compile("Outputs|Ausgänge"))
+    async with page_at(browser, address(shared), **look) as page:
+        await expect(card(page, names[0]).get_by_text(re.compile(value))).to_be_visible()
+        await expect(card(page, names[1])).to_contain_text("µmol")
+        chips = page.get_by_role("region", name=re.compile("Outputs|Ausgänge"))
         await expect(chips.get_by_text(re.compile("^(Fan|Lüfter)"))).to_have_count(1)
 
 
 async def test_all_values_of_a_climate_are_on_one_screen_and_in_charts(tmp_path, browser):
     async with started(tmp_path, "--profile", "climate") as program:
         for viewport, tiles in ((TALL_PHONE, 8), (DESK, 11)):
-            async with opened(browser, "about:blank", viewport=viewport) as tab:
-                page = tab.page
+            async with page_at(browser, "about:blank", viewport=viewport) as page:
                 await page.add_init_script(SHIFTS)
                 await page.goto(address(program))
                 await connected(page)
@@ -70,8 +69,8 @@ async def test_all_values_of_a_climate_are_on_one_screen_and_in_charts(tmp_path,
 
 
 async def test_a_set_point_is_set_and_released_in_the_sheet(shared, browser, client):
-    async with opened(browser, address(shared, "now", f"of={LIGHT}")) as tab:
-        light = tab.page.get_by_role("dialog", name="Light")
+    async with page_at(browser, address(shared, "now", f"of={LIGHT}")) as page:
+        light = page.get_by_role("dialog", name="Light")
         field = light.get_by_label("Set point of Light")
         for typed, said in (("bright", "Not a number."), ("-5", "Possible: 0 to 200,000 lx")):
             await field.fill(typed)
@@ -85,11 +84,11 @@ async def test_a_set_point_is_set_and_released_in_the_sheet(shared, browser, cli
         await field.press("Enter")
         await expect(light).to_contain_text("by hand: somebody at the device")
         assert await client.last(f"desired/{LIGHT}") == 9000
-        await tab.page.keyboard.press("Escape")
+        await page.keyboard.press("Escape")
         await expect(light).to_have_count(0)
-        await expect(card(tab.page, "Light")).to_contain_text(re.compile("→ .*9"))
-        await expect(card(tab.page, "Light")).to_contain_text("at the set point")
-        light = await sheet(tab.page, "Light")
+        await expect(card(page, "Light")).to_contain_text(re.compile("→ .*9"))
+        await expect(card(page, "Light")).to_contain_text("at the set point")
+        light = await sheet(page, "Light")
         await expect(light.locator(".over").first).to_be_visible()  # the chart of the day
         await light.get_by_role("button", name="Release").click()
         await expect(light.get_by_label("Set point of Light")).to_have_value("")
@@ -97,14 +96,14 @@ async def test_a_set_point_is_set_and_released_in_the_sheet(shared, browser, cli
         await client.publish(f"desired/{LIGHT}", 190_000)
         await expect(light).to_contain_text("▲ This chamber reaches 0 to 20,000 lx.")
         await client.publish(f"desired/{LIGHT}", None)
-        await tab.page.go_back()  # as the button of a phone
+        await page.go_back()  # as the button of a phone
         await expect(light).to_have_count(0)
-        await expect(tab.page).to_have_title(re.compile("Now · growd"))
+        await expect(page).to_have_title(re.compile("Now · growd"))
 
 
 async def test_a_set_point_in_the_numbers_of_the_browser(shared, browser, client):
-    async with opened(browser, address(shared, "now", f"of={LIGHT}"), locale="de-DE") as tab:
-        light = tab.page.get_by_role("dialog", name="Licht")
+    async with page_at(browser, address(shared, "now", f"of={LIGHT}"), locale="de-DE") as page:
+        light = page.get_by_role("dialog", name="Licht")
         await light.get_by_label("Sollwert für Licht").fill("1.234,5")
         await light.get_by_role("button", name="Setzen").click()
         await expect(light).to_contain_text("von Hand: jemand am Gerät")
@@ -114,9 +113,9 @@ async def test_a_set_point_in_the_numbers_of_the_browser(shared, browser, client
 
 
 async def test_an_output_is_switched_in_its_sheet(shared, browser, client):
-    async with opened(browser, address(shared)) as tab:
-        await tab.page.get_by_role("button", name="Fan").click()
-        fan = tab.page.get_by_role("dialog", name="Fan")
+    async with page_at(browser, address(shared)) as page:
+        await page.get_by_role("button", name="Fan").click()
+        fan = page.get_by_role("dialog", name="Fan")
         switch = fan.get_by_role("group", name="Set point of Fan")
         on, off = (switch.get_by_role("button", name=name, exact=True) for name in ("on", "off"))
         await on.click()
@@ -127,13 +126,13 @@ async def test_an_output_is_switched_in_its_sheet(shared, browser, client):
         await fan.get_by_role("button", name="Release").click()
         await client.until(lambda: client.last("desired/air_flush_on"), lambda value: value is None)
         await fan.get_by_role("button", name="Close").click()
-        await expect(tab.page.get_by_role("button", name="Fan off")).to_be_visible()
+        await expect(page.get_by_role("button", name="Fan off")).to_be_visible()
         await client.publish("commanded/light_intensity_white", 0.4)
-        await expect(tab.page.get_by_role("button", name="Lamp 40 %")).to_be_visible()
-        light = await sheet(tab.page, "Light")
+        await expect(page.get_by_role("button", name="Lamp 40 %")).to_be_visible()
+        light = await sheet(page, "Light")
         await light.get_by_role("button", name="Close").click()
-        await tab.page.get_by_role("button", name="Lamp").click()
-        lamp = tab.page.get_by_role("dialog")
+        await page.get_by_role("button", name="Lamp").click()
+        lamp = page.get_by_role("dialog")
         await expect(lamp).to_contain_text(re.compile(r"Commanded by hand: 40 %, \d+ min left"))
         await lamp.get_by_role("button", name="Back to automatic").click()
         await expect(lamp).not_to_contain_text("Commanded by hand")
@@ -142,8 +141,8 @@ async def test_an_output_is_switched_in_its_sheet(shared, browser, client):
 
 async def test_the_recipe_in_a_line_pauses_resumes_and_stops(shared, browser, client):
     await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days", offset=3 * 86_400)
-    async with opened(browser, address(shared), viewport=DESK) as tab:
-        line = tab.page.get_by_role("region", name="Lettuce, 41 days by the clock")
+    async with page_at(browser, address(shared), viewport=DESK) as page:
+        line = page.get_by_role("region", name="Lettuce, 41 days by the clock")
         await expect(line).to_contain_text("day 4 of 41")
         await expect(line).to_contain_text(re.compile("light (on|off) in "))
         await expect(line.get_by_role("img", name="next 24 hours")).to_be_visible()
@@ -155,56 +154,56 @@ async def test_the_recipe_in_a_line_pauses_resumes_and_stops(shared, browser, cl
         await line.get_by_role("button", name="Resume").click()
         await expect(line).to_contain_text(re.compile("light (on|off) in "))
         await line.get_by_role("button", name="Stop").click()
-        await tab.page.get_by_role("dialog").get_by_role("button", name="Back").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Back").click()
         assert (await client.run())["state"] == "running"
         await line.get_by_role("button", name="Stop").click()
-        await sure(tab.page, "Stop")
-        await expect(tab.page.get_by_text("No recipe runs.")).to_be_visible()
+        await sure(page, "Stop")
+        await expect(page.get_by_text("No recipe runs.")).to_be_visible()
         assert (await client.run())["state"] == "idle"
 
 
 async def test_a_sensor_that_dies_is_the_verdict_and_its_tile_has_no_value(shared, browser, client):
-    async with opened(browser, address(shared)) as tab:
-        light = card(tab.page, "Light")
+    async with page_at(browser, address(shared)) as page:
+        light = card(page, "Light")
         await client.publish(f"desired/{LIGHT}", 5000)
         await expect(light).to_contain_text("at the set point")
         await client.call("hold/set", reason="new bottle")
         await expect(light).not_to_contain_text("at the set point")
-        await expect(tab.page).to_have_title("(◼) Now · growd")
+        await expect(page).to_have_title("(◼) Now · growd")
         await client.call("hold/release")
         await expect(light).to_contain_text("at the set point")
         await client.call("simulator/inject_fault", device="bh1750", kind="absent")
         await expect(light.get_by_text("no reading").first).to_be_visible()
         await expect(light).to_contain_text(re.compile(r"last \d.* ago"))
         await expect(light).not_to_contain_text("at the set point")
-        await expect(verdict(tab.page)).to_contain_text("Light sensor does not answer")
-        await expect(tab.page).to_have_title(re.compile(r"^\(\d ✖\) Now · growd$"))
-        dialog = await sheet(tab.page, "Light")
+        await expect(verdict(page)).to_contain_text("Light sensor does not answer")
+        await expect(page).to_have_title(re.compile(r"^\(\d ✖\) Now · growd$"))
+        dialog = await sheet(page, "Light")
         await expect(dialog).to_contain_text("Light sensor does not answer")
         await client.call("simulator/clear_faults")
         await expect(dialog.get_by_text(re.compile(r"^\d.* lx$"))).to_be_visible()
 
 
 async def test_a_calibration_that_drives_the_lamp_is_said_in_the_line_of_the_recipe(shared, browser, client):
-    async with opened(browser, address(shared)) as tab:
+    async with page_at(browser, address(shared)) as page:
         await client.until(client.status, lambda now: all(each["state"] == "ok" for each in now["devices"]))
         await client.call(f"{PLACE}/controllers/{LIGHT}/calibrate_light")
-        await expect(tab.page.locator(".recipe_line")).to_contain_text("calibration of the lamp")
+        await expect(page.locator(".recipe_line")).to_contain_text("calibration of the lamp")
         await client.call(f"{PLACE}/controllers/{LIGHT}/stop_calibration")
-        await expect(tab.page.get_by_text("No recipe runs.")).to_be_visible()
+        await expect(page.get_by_text("No recipe runs.")).to_be_visible()
 
 
 async def test_the_age_of_a_lost_value_goes_on_while_another_view_is_shown(shared, browser, client):
-    async with opened(browser, address(shared), viewport=DESK) as tab:
-        tile = card(tab.page, "CO₂")
+    async with page_at(browser, address(shared), viewport=DESK) as page:
+        tile = card(page, "CO₂")
         await expect(tile.get_by_text("ppm").first).to_be_visible()
         await client.until(lambda: client.last("measured/air_carbon_dioxide"), bool)
         await client.call("simulator/inject_fault", device="scd30", kind="absent")
         await expect(tile).to_contain_text(re.compile(r"last .*, \d+ (s|min) ago"))
         before = seconds_in(await tile.inner_text())
-        await tab.page.get_by_role("link", name="Charts", exact=True).click()
-        await expect(tab.page).to_have_title(re.compile("Charts"))
-        await tab.page.get_by_role("link", name="Now", exact=True).click()
+        await page.get_by_role("link", name="Charts", exact=True).click()
+        await expect(page).to_have_title(re.compile("Charts"))
+        await page.get_by_role("link", name="Now", exact=True).click()
         await expect(tile).to_contain_text(re.compile(r"last .*, \d+ (s|min) ago"))
         assert before <= seconds_in(await tile.inner_text()) < before + 1_200
 
@@ -219,14 +218,13 @@ def seconds_in(text):
 async def test_a_stored_value_that_nothing_measures_now_is_shown_with_its_age_alone(tmp_path, browser):
     async with started(tmp_path, *SIMULATED) as program, aiohttp.ClientSession() as session:
         await Client(program, session).publish("measured/water_potential_hydrogen", 6.1)
-    async with started(tmp_path, *SIMULATED) as program, opened(browser, address(program)) as tab:
-        await expect(card(tab.page, "pH")).to_contain_text(re.compile(r"6\.1.* ago", re.DOTALL))
-        await expect(card(tab.page, "pH")).not_to_contain_text("by hand")  # or of a sensor that was removed
+    async with started(tmp_path, *SIMULATED) as program, page_at(browser, address(program)) as page:
+        await expect(card(page, "pH")).to_contain_text(re.compile(r"6\.1.* ago", re.DOTALL))
+        await expect(card(page, "pH")).not_to_contain_text("by hand")  # or of a sensor that was removed
 
 
 async def test_tiles_are_ordered_hidden_and_pinned_with_the_keyboard_and_stay_so(shared, browser):
-    async with opened(browser, address(shared)) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared)) as page:
         await connected(page)
         tiles = page.get_by_role("article")
         await page.get_by_role("button", name="Arrange tiles").press("Enter")

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from support.browser import opened
+from support.browser import page_at
 from support.page import in_browser, module
 
 pytestmark = in_browser
@@ -29,11 +29,9 @@ async def computed(page, name, function, *arguments):
     ],
 )
 async def test_a_number_is_read_as_the_locale_writes_it(shared, browser, locale, typed):
-    async with opened(browser, f"{shared.address}/_svc/", locale=locale) as tab:
-        assert await computed(tab.page, "lib/format.js", "parseNumber", *typed) == [*typed.values()]
-        wrong = await computed(
-            tab.page, "lib/format.js", "parseNumber", "", "abc", "1.2.3", "5 lx", "1e5", "--1"
-        )
+    async with page_at(browser, f"{shared.address}/_svc/", locale=locale) as page:
+        assert await computed(page, "lib/format.js", "parseNumber", *typed) == [*typed.values()]
+        wrong = await computed(page, "lib/format.js", "parseNumber", "", "abc", "1.2.3", "5 lx", "1e5", "--1")
         assert all(math.isnan(value) for value in wrong)
 
 
@@ -44,6 +42,6 @@ async def test_a_trend_is_the_rate_of_the_last_minute_and_only_beyond_the_noise(
     fallen = [[5 * i, 20 + 0.1 * min(i, 26 - i)] for i in range(30)]
     stepped = [[5 * i, 8000 if i < 9 else 6500 if i < 10 else 6000 + (-1) ** i] for i in range(18)]
     series = rising, noisy, rising[:5], turned, fallen, stepped[:12], stepped
-    async with opened(browser, f"{shared.address}/_svc/") as tab:
-        found = await computed(tab.page, "lib/reading.js", "rateOf", *series)
+    async with page_at(browser, f"{shared.address}/_svc/") as page:
+        found = await computed(page, "lib/reading.js", "rateOf", *series)
     assert found == [pytest.approx(0.02), 0, None, None, pytest.approx(-0.02), None, 0]

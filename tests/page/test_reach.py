@@ -1,12 +1,11 @@
 """The page with large text, with the keyboard, with a screen reader, and on a slow network."""
 
 import asyncio
-import re
 
 import pytest
 from playwright.async_api import expect
 
-from support.browser import DESK, opened
+from support.browser import DESK, page_at
 from support.page import PLACE, VIEWS, address, card, connected, in_browser
 
 pytestmark = in_browser
@@ -19,30 +18,29 @@ FOCUSED = "document.activeElement.textContent.trim()"
 )
 async def test_nothing_leaves_a_narrow_screen(shared, browser, width, size):
     screen = {"width": width, "height": 800}
-    async with opened(browser, "about:blank", viewport=screen, locale="de-DE") as tab:
+    async with page_at(browser, "about:blank", viewport=screen, locale="de-DE") as page:
         script = (
             f"addEventListener('DOMContentLoaded', () => document.documentElement.style.fontSize = '{size}')"
         )
-        await tab.page.add_init_script(script)
+        await page.add_init_script(script)
         for view in VIEWS:
-            await tab.page.goto(address(shared, view))
-            await connected(tab.page)
-            await expect(tab.page.get_by_role("main").get_by_text("Wird geladen")).to_have_count(0)
+            await page.goto(address(shared, view))
+            await connected(page)
+            await expect(page.get_by_role("main").get_by_text("Wird geladen")).to_have_count(0)
             for element in (
-                tab.page.get_by_role("button", name="Sicher schalten"),
-                *await tab.page.get_by_role("navigation").get_by_role("link").all(),
+                page.get_by_role("button", name="Sicher schalten"),
+                *await page.get_by_role("navigation").get_by_role("link").all(),
             ):
                 box = await element.bounding_box()
                 assert box["x"] >= 0
                 assert box["x"] + box["width"] <= width, f"{view}: {await element.inner_text()}"
-            wide = await tab.page.evaluate("document.documentElement.scrollWidth")
+            wide = await page.evaluate("document.documentElement.scrollWidth")
             assert wide <= width, f"{view} is {wide} px wide"
 
 
 async def test_the_focus_stays_where_the_work_is(shared, browser, client):
     await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days")
-    async with opened(browser, address(shared), viewport=DESK) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared), viewport=DESK) as page:
         line = page.get_by_role("region", name="Lettuce, 41 days by the clock")
         await line.get_by_label("Pause or stop").click()
         await line.get_by_role("button", name="Pause").focus()
@@ -65,18 +63,18 @@ async def test_the_focus_stays_where_the_work_is(shared, browser, client):
         await expect(light.get_by_label("Set point of Light")).to_be_focused()
         await page.keyboard.press("Escape")
         await page.get_by_role("link", name="Recipes", exact=True).first.click()
-        await page.get_by_role("link", name=re.compile("demo_day")).focus()
+        await page.get_by_role("link", name="A day in four minutes").focus()
         await page.keyboard.press("Enter")
         await expect(page.locator("main :focus, main:focus")).to_have_count(1)
 
 
 async def test_what_has_the_focus_is_never_behind_the_bars(shared, browser):
-    async with opened(browser, address(shared)) as tab:
-        await connected(tab.page)
-        await tab.page.get_by_role("main").focus()
+    async with page_at(browser, address(shared)) as page:
+        await connected(page)
+        await page.get_by_role("main").focus()
         for _ in range(20):
-            await tab.page.keyboard.press("Tab")
-            seen = await tab.page.evaluate(
+            await page.keyboard.press("Tab")
+            seen = await page.evaluate(
                 """() => {
                     const box = document.activeElement.getBoundingClientRect();
                     const [top, bottom] = ["header", "nav"].map(each => document.querySelector(each));
@@ -85,20 +83,20 @@ async def test_what_has_the_focus_is_never_behind_the_bars(shared, browser):
                             && box.bottom <= bottom.getBoundingClientRect().top);
                 }"""
             )
-            assert seen, await tab.page.evaluate(FOCUSED)
+            assert seen, await page.evaluate(FOCUSED)
 
 
 async def test_a_change_is_announced_once(shared, browser, client):
-    async with opened(browser, address(shared), viewport=DESK) as tab:
-        await connected(tab.page)
-        alert = tab.page.get_by_role("region", name="Problems").get_by_role("alert")
+    async with page_at(browser, address(shared), viewport=DESK) as page:
+        await connected(page)
+        alert = page.get_by_role("region", name="Problems").get_by_role("alert")
         await client.call("simulator/inject_fault", device="scd30", kind="absent")
         await expect(alert).to_contain_text("CO₂ sensor")
         await client.call("simulator/clear_faults")
         await expect(alert).to_contain_text("resolved: ")
         await expect(alert).to_have_text("")
         await client.call("hold/set", reason="smoke")
-        said = tab.page.get_by_role("status").filter(has_text="All outputs are held safe")
+        said = page.get_by_role("status").filter(has_text="All outputs are held safe")
         await expect(said).to_have_text("All outputs are held safe")  # without how long
         await client.call("hold/release")
         await expect(said).to_have_count(0)
@@ -111,17 +109,17 @@ async def test_a_slow_network_is_no_alarm(shared, browser):
         await is_open.wait()
         await route.continue_()
 
-    async with opened(browser, "about:blank") as tab:
-        await tab.page.clock.install()
-        await tab.page.route("**/stream?*", late)
-        await tab.page.goto(address(shared))
-        await expect(card(tab.page, "Light")).to_be_visible()
-        await expect(tab.page.get_by_text("Connecting to growd")).to_be_visible()
-        before = await card(tab.page, "CO₂").bounding_box()
-        await tab.page.clock.run_for(2_500)  # it would say so at the next second
-        await expect(tab.page.get_by_text("All values are old")).to_have_count(0)
+    async with page_at(browser, "about:blank") as page:
+        await page.clock.install()
+        await page.route("**/stream?*", late)
+        await page.goto(address(shared))
+        await expect(card(page, "Light")).to_be_visible()
+        await expect(page.get_by_text("Connecting to growd")).to_be_visible()
+        before = await card(page, "CO₂").bounding_box()
+        await page.clock.run_for(2_500)  # it would say so at the next second
+        await expect(page.get_by_text("All values are old")).to_have_count(0)
         is_open.set()
-        await connected(tab.page)
-        await expect(tab.page.get_by_text("Connecting to growd")).to_have_count(0)
-        after = await card(tab.page, "CO₂").bounding_box()
+        await connected(page)
+        await expect(page.get_by_text("Connecting to growd")).to_have_count(0)
+        after = await card(page, "CO₂").bounding_box()
         assert after["y"] == before["y"]

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from playwright.async_api import expect
 
-from support.browser import DESK, opened
+from support.browser import DESK, page_at
 from support.page import PLACE, address, in_browser, module
 from support.waiting import until_found
 
@@ -19,8 +19,8 @@ OURS = "Lettuce, 41 days by the clock"
 @asynccontextmanager
 async def recipes(shared, browser, query="", **options):
     there = address(shared, "recipes", query)
-    async with opened(browser, there, **{"viewport": DESK, **options}) as tab:
-        yield tab.page
+    async with page_at(browser, there, **{"viewport": DESK, **options}) as page:
+        yield page
 
 
 async def press(page, name):
@@ -37,6 +37,9 @@ async def as_json(page):
 
 
 async def test_a_recipe_runs_pauses_skips_and_stops(shared, browser, client):
+    async def newest():
+        return (await client.get(f"runs/{PLACE}"))["runs"][0]
+
     async with recipes(shared, browser) as page:
         await page.get_by_role("link", name=OURS).click()
         await page.get_by_text("Experiment", exact=True).click()
@@ -53,7 +56,8 @@ async def test_a_recipe_runs_pauses_skips_and_stops(shared, browser, client):
         await press(page, "Stop")
         await confirm(page)
         await expect(page.get_by_text("No recipe is running")).to_be_visible()
-        await page.get_by_role("link", name=re.compile("lettuce_days stopped")).first.click()
+        run = await client.until(newest, lambda run: run["ended"])
+        await page.goto(address(shared, "recipes", f"run={run['id']}"))
         await expect(page.get_by_text("Cultivar").locator("..")).to_contain_text("Rex")
         await page.get_by_role("link", name="Charts: plan and measured values").click()
         await expect(page).to_have_url(re.compile(r"/charts\?range=any&start=\d+&end=\d+"))
@@ -328,8 +332,9 @@ async def test_a_draft_of_a_browser_that_keeps_nothing_is_still_edited(shared, b
             "Object.defineProperty(window, 'localStorage', {get() { throw new Error('off'); }})"
         )
         await page.goto(f"{shared.address}/_svc/?again#environment_1/recipes?edit=demo_day")
-        text = await page.get_by_label("JSON").input_value()
-        await page.get_by_label("JSON").fill(text.replace("15000", "14000"))
+        editor = page.get_by_label("JSON")
+        await expect(editor).to_have_value(re.compile("15000"))
+        await editor.fill((await editor.input_value()).replace("15000", "14000"))
         await expect(page.get_by_text("The browser cannot keep a draft").first).to_be_visible()
         await press(page, "Save")
         await expect(page.get_by_text("demo_day has been saved")).to_be_visible()

@@ -6,7 +6,7 @@ import aiohttp
 import pytest_asyncio
 from playwright.async_api import expect
 
-from support.browser import opened
+from support.browser import page_at
 from support.page import PLACE, Client, address, in_browser
 
 pytestmark = in_browser
@@ -40,8 +40,7 @@ async def runs(lasting):
 
 
 async def test_a_run_has_its_figures_notes_and_record(shared, browser, runs):
-    async with opened(browser, address(shared, "recipes")) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "recipes")) as page:
         await page.get_by_role("link", name=re.compile("lettuce_days stopped .* Ada")).first.click()
         await expect(page.get_by_role("heading", name="Lettuce, 41 days by the clock")).to_be_visible()
         await expect(page.get_by_text("by Ada · ended by Ben")).to_be_visible()
@@ -67,8 +66,7 @@ def without_figures(**changes):
 
 
 async def test_figures_come_after_the_end_while_the_run_is_open(shared, browser, runs):
-    async with opened(browser, "about:blank") as tab:
-        page = tab.page
+    async with page_at(browser, "about:blank") as page:
         await page.clock.install()
         await page.route("**/run/*", without_figures())
         await page.goto(address(shared, "recipes", f"run={runs[0]['id']}"))
@@ -79,23 +77,22 @@ async def test_figures_come_after_the_end_while_the_run_is_open(shared, browser,
 
 
 async def test_a_run_that_goes_on_leads_to_its_report(shared, browser, runs):
-    async with opened(browser, "about:blank") as tab:
-        await tab.page.route("**/run/*", without_figures(ended=None))
-        await tab.page.goto(address(shared, "recipes", f"run={runs[0]['id']}"))
-        async with tab.page.expect_popup() as report:
-            await tab.page.get_by_role("link", name="The report has the figures until now").click()
+    async with page_at(browser, "about:blank") as page:
+        await page.route("**/run/*", without_figures(ended=None))
+        await page.goto(address(shared, "recipes", f"run={runs[0]['id']}"))
+        async with page.expect_popup() as report:
+            await page.get_by_role("link", name="The report has the figures until now").click()
         await expect((await report.value).get_by_role("heading", level=1)).to_be_visible()
 
 
 async def test_a_run_that_does_not_exist(shared, browser):
-    async with opened(browser, address(shared, "recipes", "run=none")) as tab:
-        await expect(tab.page.get_by_role("main")).to_contain_text("none")
-        await expect(tab.page.get_by_role("link", name="All recipes")).to_be_visible()
+    async with page_at(browser, address(shared, "recipes", "run=none")) as page:
+        await expect(page.get_by_role("main")).to_contain_text("none")
+        await expect(page.get_by_role("link", name="All recipes")).to_be_visible()
 
 
 async def test_a_report_and_a_comparison_open_in_a_new_tab(shared, browser, runs):
-    async with opened(browser, address(shared, "recipes"), locale="de-DE") as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "recipes"), locale="de-DE") as page:
         for run in runs:
             await page.locator(f"li:has(a[href*='{run['id'][-10:]}']) input").check()
         async with page.expect_popup() as comparison:

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from support.browser import DESK, opened
+from support.browser import DESK, page_at
 from support.page import address, in_browser, sure
 from support.program import started
 
@@ -19,26 +19,26 @@ def card(page, heading):
 async def test_outputs_are_tested_and_the_results_survive_a_reload(tmp_path, browser):
     async with (
         started(tmp_path, "--profile", "sim", "--speed", "60") as program,
-        opened(browser, address(program, "devices"), viewport=DESK) as tab,
+        page_at(browser, address(program, "devices"), viewport=DESK) as page,
     ):
-        test = card(tab.page, "Self-test of the outputs")
+        test = card(page, "Self-test of the outputs")
         await test.get_by_role("checkbox", name="valve").check()
         await test.get_by_role("button", name="Test outputs").click()
-        await sure(tab.page, "Test outputs")
+        await sure(page, "Test outputs")
         await expect(test.get_by_role("progressbar")).to_be_visible()
         await expect(test.get_by_role("button", name="Test outputs")).to_be_visible(timeout=120_000)
         lamp = test.get_by_role("listitem").filter(has_text="light white")
         await expect(lamp).to_contain_text(re.compile("passed.*Light changed by", re.DOTALL))
         await expect(test.get_by_role("listitem").filter(has_text="valve")).not_to_contain_text("ask for it")
-        await tab.page.reload()
+        await page.reload()
         await expect(lamp).to_contain_text("passed")
 
 
 async def test_it_can_be_stopped_and_is_shown_in_german(shared, browser, client):
-    async with opened(browser, address(shared, "devices"), viewport=DESK, locale="de-DE") as tab:
-        test = card(tab.page, "Selbsttest der Ausgänge")
+    async with page_at(browser, address(shared, "devices"), viewport=DESK, locale="de-DE") as page:
+        test = card(page, "Selbsttest der Ausgänge")
         await test.get_by_role("button", name="Ausgänge testen").click()
-        await sure(tab.page, "Ausgänge testen")
+        await sure(page, "Ausgänge testen")
         await test.get_by_role("button", name="Abbrechen").click()
         await expect(test.get_by_role("status")).to_contain_text("abgebrochen (")
         assert not (await client.status())["experiments"]

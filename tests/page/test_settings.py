@@ -5,7 +5,7 @@ import signal
 
 from playwright.async_api import expect
 
-from support.browser import DESK, opened
+from support.browser import DESK, opened, page_at
 from support.page import address, connected, in_browser, module
 from support.program import started
 
@@ -43,8 +43,7 @@ async def test_the_worker_has_the_policy_of_the_page_and_is_asked_for_each_time(
 
 
 async def test_language_units_and_colours_are_chosen_and_kept(shared, browser):
-    async with opened(browser, address(shared, "settings"), locale="en-US", color_scheme="light") as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "settings"), locale="en-US", color_scheme="light") as page:
         await connected(page)
         assert await computed(page, "quantity(20, 'degC')") == "20 °C"  # in a browser from the USA too
         await choose(page, "Units", "us")
@@ -97,8 +96,7 @@ async def test_the_log_by_device_and_for_a_report(shared, browser):
     async def answer(route):
         await route.fulfill(json={"node_name": "log", "records": RECORDS})
 
-    async with opened(browser, f"{shared.address}/_svc/", viewport=DESK) as tab:
-        page = tab.page
+    async with page_at(browser, f"{shared.address}/_svc/", viewport=DESK) as page:
         await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         await page.route("**/node/log", answer)
         await page.goto(address(shared, "log"))

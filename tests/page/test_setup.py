@@ -6,7 +6,7 @@ import pytest_asyncio
 from playwright.async_api import expect
 
 from support.axe import violations
-from support.browser import opened
+from support.browser import opened, page_at
 from support.page import address, connected, in_browser
 from support.ports import held_port
 from support.program import started
@@ -77,8 +77,7 @@ async def test_a_sensor_is_added_in_six_clicks_and_renamed_and_removed(empty, br
 
 
 async def test_an_output_is_tried_added_and_removed(empty, browser, tmp_path):
-    async with opened(browser, address(empty, "devices"), locale="de-DE") as tab:
-        page = tab.page
+    async with page_at(browser, address(empty, "devices"), locale="de-DE") as page:
         await page.get_by_role("button", name="Gerät hinzufügen").click()
         await page.get_by_role("button", name="Ausgang an einem Pin").click()
         dialog = page.get_by_role("dialog", name="Gerät hinzufügen")
@@ -103,14 +102,13 @@ async def test_an_output_is_tried_added_and_removed(empty, browser, tmp_path):
 
 
 async def test_a_file_that_may_not_change_is_said_plainly(shared, browser):
-    async with opened(browser, address(shared, "devices")) as tab:
-        await tab.page.get_by_role("button", name="Add a device").click()
-        await expect(sheet(tab.page).get_by_role("alert")).to_contain_text("--config growd.toml")
+    async with page_at(browser, address(shared, "devices")) as page:
+        await page.get_by_role("button", name="Add a device").click()
+        await expect(sheet(page).get_by_role("alert")).to_contain_text("--config growd.toml")
 
 
 async def test_the_documentation_is_read_on_the_page(shared, browser):
-    async with opened(browser, address(shared, "devices")) as tab:
-        page = tab.page
+    async with page_at(browser, address(shared, "devices")) as page:
         await page.get_by_role("link", name="Documentation").click()
         await page.get_by_role("link", name="First grow").click()
         await expect(page.get_by_role("heading", level=1)).to_be_visible()

@@ -4,7 +4,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
-from support.browser import DESK, opened
+from support.browser import DESK, opened, page_at
 from support.page import address, in_browser
 from support.program import started
 
@@ -40,8 +40,8 @@ async def growd(tmp_path):
 
 async def test_a_recipe_is_tried_in_the_simulation(growd, browser):
     there = address(growd, "recipes", "recipe=lettuce_days")
-    async with opened(browser, there, viewport=DESK) as tab:
-        card = card_of(tab.page, "Try it in the simulation")
+    async with page_at(browser, there, viewport=DESK) as page:
+        card = card_of(page, "Try it in the simulation")
         button, days = card.get_by_role("button"), card.get_by_label("days")
         await expect(days).to_have_value("41")
         await days.fill("101")
@@ -56,7 +56,7 @@ async def test_a_recipe_is_tried_in_the_simulation(growd, browser):
         await card.get_by_role("button", name="Stop").click()
         await days.fill("1")
         await button.click()
-        async with tab.page.expect_popup() as opening:
+        async with page.expect_popup() as opening:
             await card.get_by_role("link", name="Report").click()
         report = await opening.value
         await expect(report.get_by_role("heading")).to_have_text("A season")

@@ -2,7 +2,7 @@
 
 from contextlib import AsyncExitStack
 
-from support.browser import opened
+from support.browser import opened, page_at
 from support.page import address, connected, in_browser
 
 pytestmark = in_browser
@@ -17,14 +17,14 @@ async def test_a_hidden_tab_gives_its_connection_back_and_takes_it_again(shared,
     async def streams():
         return (await client.status())["http"]["streams"]
 
-    async with opened(browser, address(shared)) as tab:
-        await connected(tab.page)
+    async with page_at(browser, address(shared)) as page:
+        await connected(page)
         await client.until(streams, lambda number: number == 1)  # also those of tabs before it have ended
-        await tab.page.evaluate(HIDE, arg=True)
+        await page.evaluate(HIDE, arg=True)
         await client.until(streams, lambda number: number == 0)
-        await tab.page.evaluate(HIDE, arg=False)
+        await page.evaluate(HIDE, arg=False)
         await client.until(streams, lambda number: number == 1)
-        await connected(tab.page)
+        await connected(page)
 
 
 async def test_eight_tabs_of_which_one_is_seen_all_load(shared, browser):

@@ -4,7 +4,7 @@ import re
 
 from playwright.async_api import expect
 
-from support.browser import DESK, opened
+from support.browser import DESK, opened, page_at
 from support.page import PLACE, address, connected, in_browser, sure
 
 pytestmark = in_browser
@@ -37,8 +37,8 @@ async def test_a_set_point_of_one_client_appears_at_another(shared, browser):
 
 
 async def test_what_another_client_sets_does_not_replace_what_one_types(shared, browser, client):
-    async with opened(browser, address(shared, "now", "of=light_illuminance")) as tab:
-        light = tab.page.get_by_role("dialog")
+    async with page_at(browser, address(shared, "now", "of=light_illuminance")) as page:
+        light = page.get_by_role("dialog")
         field = light.get_by_label("Set point of Light")
         await field.fill("12")
         await client.publish("desired/light_illuminance", 3000)

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 from playwright.async_api import expect
 
-from support.browser import DESK, PHONE, opened
+from support.browser import DESK, PHONE, page_at
 from support.page import PLACE, VIEWS, Client, address, in_browser, verdict
 from support.program import started
 
@@ -40,27 +40,27 @@ async def problem(page, text):
 @pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
 async def test_a_fault_is_on_each_view_and_leads_to_the_devices(shared, browser, client, viewport):
     await client.call("simulator/inject_fault", device="scd30", kind="absent")
-    async with opened(browser, address(shared), viewport=viewport) as tab:
+    async with page_at(browser, address(shared), viewport=viewport) as page:
         for view in VIEWS:
-            await tab.page.goto(address(shared, view))
-            await expect(verdict(tab.page)).to_contain_text("CO₂ sensor does not answer")
-            await expect(verdict(tab.page)).to_be_in_viewport()
-        await tab.page.goto(address(shared))
-        item = await problem(tab.page, "CO₂ sensor")
+            await page.goto(address(shared, view))
+            await expect(verdict(page)).to_contain_text("CO₂ sensor does not answer")
+            await expect(verdict(page)).to_be_in_viewport()
+        await page.goto(address(shared))
+        item = await problem(page, "CO₂ sensor")
         await item.get_by_role("link", name="Devices").click()
-        await expect(tab.page).to_have_title(re.compile("Devices · growd"))
+        await expect(page).to_have_title(re.compile("Devices · growd"))
         await client.call("simulator/clear_faults")
-        await expect(verdict(tab.page)).to_have_count(0)
-        await tab.page.goto(address(shared))
-        await expect(verdict(tab.page)).to_contain_text("All well")
+        await expect(verdict(page)).to_have_count(0)
+        await page.goto(address(shared))
+        await expect(verdict(page)).to_contain_text("All well")
 
 
 async def test_simulated_hardware_is_said_calmly(shared, browser):
-    async with opened(browser, address(shared)) as tab:
-        await tab.page.get_by_role("banner").get_by_text(re.compile("^Simulated .10$")).click()
-        note = tab.page.get_by_text("no sensor is read and no output is switched")
+    async with page_at(browser, address(shared)) as page:
+        await page.get_by_role("banner").get_by_text(re.compile("^Simulated .10$")).click()
+        note = page.get_by_text("no sensor is read and no output is switched")
         await expect(note).to_be_visible()
-        await tab.page.keyboard.press("Escape")
+        await page.keyboard.press("Escape")
         await expect(note).to_be_hidden()
 
 
@@ -70,22 +70,22 @@ async def test_an_interlock_that_waits_for_a_reset_gets_one_after_a_question(tmp
     async with (
         started(tmp_path, "--profile", "sim", "--speed", "20", *options) as program,
         aiohttp.ClientSession() as session,
-        opened(browser, address(program), viewport=DESK) as tab,
+        page_at(browser, address(program), viewport=DESK) as page,
     ):
         client = Client(program, session)
         await client.until(client.status, lambda now: all(each["state"] == "ok" for each in now["devices"]))
         await client.call("simulator/inject_fault", kind="without_effect", device="valve")
         await client.publish("commanded/air_carbon_dioxide_valve_on", 1)
-        await expect(verdict(tab.page)).to_contain_text("did not rise")
-        chip = tab.page.get_by_role("button", name="CO₂ valve shut")  # whatever is commanded
+        await expect(verdict(page)).to_contain_text("did not rise")
+        chip = page.get_by_role("button", name="CO₂ valve shut")  # whatever is commanded
         await expect(chip).to_contain_text("Held by an interlock")
         await client.publish("commanded/air_carbon_dioxide_valve_on", None)
         await client.until(client.status, lambda now: not any(each["held_by"] for each in now["variables"]))
-        await tab.page.reload()
+        await page.reload()
         await expect(chip).to_contain_text("Held by an interlock")  # also while nothing commands it
-        item = await problem(tab.page, "rise")
+        item = await problem(page, "rise")
         await item.get_by_role("button", name="Reset").click()
-        question = tab.page.get_by_role("dialog", name=re.compile(r"^Reset\?"))
+        question = page.get_by_role("dialog", name=re.compile(r"^Reset\?"))
         await question.get_by_role("button", name="Reset", exact=True).click()
         await expect(item).to_have_count(0)
         locks = {each["name"]: each for each in (await client.status())["interlocks"]}
@@ -100,13 +100,13 @@ async def test_an_alert_is_acknowledged(tmp_path, browser):
     async with (
         started(tmp_path / "data", "--config", str(config), "--speed", "10") as program,
         aiohttp.ClientSession() as session,
-        opened(browser, address(program), viewport=DESK) as tab,
+        page_at(browser, address(program), viewport=DESK) as page,
     ):
         client = Client(program, session)
         await client.call("simulator/inject_fault", device="bh1750", kind="absent")
         await client.until(client.status, lambda now: now["alerts"])
-        await problem(tab.page, "lux")
-        button = tab.page.get_by_role("dialog", name="Problems").get_by_role("button", name="Acknowledge")
+        await problem(page, "lux")
+        button = page.get_by_role("dialog", name="Problems").get_by_role("button", name="Acknowledge")
         await button.click()
         await expect(button).to_have_count(0)
         alerts = (await client.status())["alerts"]

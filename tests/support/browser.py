@@ -87,3 +87,10 @@ async def opened(browser, url, **options):
         assert tab.errors == [], tab.errors
     finally:
         await context.close()
+
+
+@asynccontextmanager
+async def page_at(browser, url, **options):
+    """The page of a new tab, as of `opened`."""
+    async with opened(browser, url, **options) as tab:
+        yield tab.page
