@@ -182,7 +182,12 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def check_past(time: float, now: float) -> None:
-    """Raises `InvalidValueError` unless a client's `time` is 0, for now, or a plausible one until now."""
-    if time and not EARLIEST <= time <= now:
+AHEAD_S: Final = 10.0
+"""So far a client's clock may be ahead; what it says of that time is of now."""
+
+
+def past_time(time: float, now: float) -> float:
+    """The time that a client means: `now` for 0. Raises `InvalidValueError` unless it is plausible."""
+    if time and not EARLIEST <= time <= now + AHEAD_S:
         raise InvalidValueError("time", f"0 or UNIX seconds from the year 2000 until now, {now:.0f}", time)
+    return min(time, now) if time else now

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
 from growd.bus.errors import InvalidValueError, NameTakenError, NotOpenError, UnknownNameError
-from growd.bus.fields import check_past
+from growd.bus.fields import past_time
 from growd.bus.messages import Quality
 from growd.bus.names import normalise
 from growd.bus.params import Parameters
@@ -115,10 +115,10 @@ class Node:
         now = self._bus.clock.time()
         if time and not channel.takes_past:
             raise InvalidValueError("time", "0 (only notes and manual measurements have another time)", time)
-        check_past(time, now)
+        at = past_time(time, now)
         self.publisher(channel.name)
         quality = Quality.STALE if is_release else Quality.OK
-        moment = whole_microseconds(time) or now
+        moment = whole_microseconds(at) if time else now
         return channel.deliver(value, moment, quality, self.name, is_past=bool(time))
 
     def subscribe(self, *topics: str, depth: int = 64, of_others: bool = False) -> Subscription:

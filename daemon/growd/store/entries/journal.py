@@ -20,7 +20,7 @@ from growd.bus.errors import (
     NotKeptError,
     UnknownNameError,
 )
-from growd.bus.fields import check_past
+from growd.bus.fields import past_time
 from growd.bus.messages import Quality
 from growd.runtime.worker import Worker, WorkerError
 from growd.store.entries.delivery import EntryDelivery
@@ -135,8 +135,7 @@ class GrowersJournal:
         """
         self.check_environment(environment)
         now = self._bus.clock.time()
-        check_past(fields.time, now)
-        time = fields.time or now
+        time = past_time(fields.time, now)
         if fields.corrects:
             if fields.time or fields.measurements or not fields.text.strip():
                 raise InvalidArgumentsError("a correction has a text, and neither time nor measurements")
