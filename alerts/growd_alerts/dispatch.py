@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 PAUSES: Final = Pauses(5.0, 900.0)
 HOUR_S: Final = 3_600.0
+GROUP_S: Final = 5.0
+"""Alerts within this time share one message."""
+
 MOST_PER_HOUR: Final = 30
 TIMEOUT_S: Final = 30.0
 """Time limit of one message, including the connection."""
@@ -40,7 +43,7 @@ Send: TypeAlias = "Callable[[AlertMessage], Awaitable[None]]"
 class Delivery:
     """Sends the backlog of a channel.
 
-    Alerts within `group_s` share one message. A failed message is repeated, with all alerts that came
+    Alerts within `GROUP_S` share one message. A failed message is repeated, with all alerts that came
     meanwhile, after a delay that doubles from 5 s to 15 min; a random part of up to a half is subtracted.
     Beyond `MOST_PER_HOUR` messages wait. `clock` is real time, as for the receiver; `wall` is the time of the
     alerts in UNIX seconds. `on_change` is called when there is something to be saved.
@@ -98,7 +101,7 @@ class Delivery:
         """Send the backlog until cancelled."""
         while True:
             await self._wanted.wait()
-            await self._clock.sleep(self.settings.group_s)
+            await self._clock.sleep(GROUP_S)
             await self._clock.sleep(self._until_allowed())
             if not await self._send_backlog():
                 await self._back_off()

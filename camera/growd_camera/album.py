@@ -36,6 +36,9 @@ FOLDER: Final = "photos"
 """In the data folder."""
 FREE_BYTES: Final = 200_000_000
 """Of the disk, that photos leave free; of a small disk a twentieth."""
+HOURLY_DAYS: Final = 60.0
+"""Of older photos one a day stays, if they belong to no run."""
+
 _THINNED_S: Final = 3_600.0  # between two looks at the age of photos
 _PART: Final = ".part"
 _GONE: Final = ".gone"  # the document of a deleted photo
@@ -310,7 +313,7 @@ def surplus(
     ordered = sorted(photos, key=lambda photo: photo.time)
     rest = _Rest(ordered, zone)
     rest.thin(_HOUR, now - options.keep_days * DAY_S)
-    rest.thin(_DAY, now - options.hourly_days * DAY_S)
+    rest.thin(_DAY, now - max(HOURLY_DAYS, options.keep_days) * DAY_S)
     for of_runs in (False, True):
         for unit in (_HOUR, _DAY):
             rest.thin(unit, now - DAY_S, until=room, of_runs=of_runs)

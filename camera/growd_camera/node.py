@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SETTLE_S: Final = 3.0
 """From the command of the light until the photo."""
 _REPEAT_S: Final = 3.0  # a lamp forgets a command after `stale_after_s`, 10 s by default
-_OVERRIDE_S: Final = 600.0  # a command by hand that is older has ended (`override_s`)
+_OVERRIDE_S: Final = 600.0  # a command by hand that is older has ended (`OVERRIDE_S`)
 _OF_CAMERA: Final = (ShotError, WorkerError, OSError)
 _ERRORS: Final = (AlbumError, *_OF_CAMERA)
 

@@ -183,7 +183,7 @@ def shared_pwm(config: Config, _: Source) -> Iterator[Finding]:
         if pair <= pins:
             both = " and ".join(f"GPIO {pin}" for pin in sorted(pair))
             reason = f"{both} share one PWM channel on a Raspberry Pi 1 to 4; move one of them to another pin"
-            yield Finding(("light", "hardware_pwm"), reason)
+            yield Finding(("light", "kind"), reason)
 
 
 def _is_given(source: Source, path: OptionPath) -> bool:

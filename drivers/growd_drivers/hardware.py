@@ -40,6 +40,8 @@ class Hardware:
     """
 
     pins: Pins
+    pwm_chip = 0
+    """Number of the chip for hardware PWM in /sys/class/pwm."""
 
     def __init__(
         self,

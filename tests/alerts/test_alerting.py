@@ -35,11 +35,14 @@ ENV = "environment_1"
 FAILED = AlertOptions(name="failed", kind="device_failed", for_s=0.0, repeat_s=3_600.0)
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Messages leave without a wait for further alerts."""
+    monkeypatch.setattr("growd_alerts.dispatch.GROUP_S", 0.0)
+
+
 def mail(folder, port, **options):
-    return Notify(
-        **{"name": "mail", "kind": "apprise", "url_file": address_file(folder, port), "group_s": 0.0}
-        | options
-    )
+    return Notify(**{"name": "mail", "kind": "apprise", "url_file": address_file(folder, port)} | options)
 
 
 class Daemon:

@@ -35,9 +35,15 @@ def alert(name):
     return Alert(name, "r", "device_failed", "warning", name, f"{name} failed", 1_000.0, 1_100.0)
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Messages leave without a wait for further alerts."""
+    monkeypatch.setattr("growd_alerts.dispatch.GROUP_S", 0.0)
+
+
 def delivery_on(line, **options):
     clock = line.clock = ManualClock()
-    settings = Notify(**{"name": "hook", "kind": "apprise", "group_s": 0} | options)
+    settings = Notify(**{"name": "hook", "kind": "apprise"} | options)
     return Delivery(settings, line.send, Backlog(), clock=clock, wall=clock.time, on_change=lambda: None)
 
 
@@ -49,8 +55,9 @@ async def delivering(**options):
         yield delivery, line, line.clock
 
 
-async def test_alerts_at_the_same_time_share_a_message():
-    async with delivering(group_s=5) as (delivery, line, clock):
+async def test_alerts_at_the_same_time_share_a_message(monkeypatch):
+    monkeypatch.setattr("growd_alerts.dispatch.GROUP_S", 5.0)
+    async with delivering() as (delivery, line, clock):
         delivery.put(AlertPhase.START, alert("a"))
         await clock.advance(3)
         delivery.put(AlertPhase.START, alert("b"))
@@ -62,8 +69,9 @@ async def test_alerts_at_the_same_time_share_a_message():
         assert line.sent()[1:] == [[("a", "end")]]
 
 
-async def test_one_message_reports_everything_after_a_long_outage(caplog):
-    async with delivering(group_s=5) as (delivery, line, clock):
+async def test_one_message_reports_everything_after_a_long_outage(caplog, monkeypatch):
+    monkeypatch.setattr("growd_alerts.dispatch.GROUP_S", 5.0)
+    async with delivering() as (delivery, line, clock):
         line.error = OSError("no route to host")
         failed_at = clock.time() + 5
         for name in ("a", "b", "c"):

@@ -34,18 +34,15 @@ name = "mail"
 kind = "apprise"
 url_file = "{folder}/mail"
 ca_file = "{ca}"
-group_s = 0.2
 
 [[notify]]
 name = "broker"
 kind = "mqtt"
-group_s = 0.2
 
 [[notify]]
 name = "hook"
 kind = "apprise"
 url_file = "{folder}/hook"
-group_s = 0.2
 
 [[alert]]
 name = "sensor"

@@ -15,8 +15,9 @@ DAY_S = 86_400.0
 
 
 @pytest.fixture
-def album(tmp_path):
-    def made(**options):
+def album(tmp_path, monkeypatch):
+    def made(hourly_days=60.0, **options):
+        monkeypatch.setattr("growd_camera.album.HOURLY_DAYS", hourly_days)
         album = Album(tmp_path, DEVICE, PhotoOptions(**options), UTC)
         album.load()
         return album
@@ -58,7 +59,7 @@ def test_photos_are_thinned_by_age_and_stay_within_the_budget(album):
 
 
 def test_the_oldest_go_first_when_the_budget_is_short_but_those_of_runs_stay(album):
-    short = album(budget_mb=10, keep_days=3_650, hourly_days=3_650)
+    short = album(budget_mb=10, keep_days=3_650)
     for number in range(10 * 24):
         run = "run-1" if 48 <= number < 120 else ""
         take(short, START + 3_600 * number, size=200_000, run=run)

@@ -241,7 +241,6 @@ ODD_OPTIONS = {
     'kind = "http"\nurl = "http://camera/a b"': "url",
     'kind = "v4l2"\n[[camera]]\nname = "side"\nkind = "v4l2"': "kind",
     'kind = "rpicam"\n[[camera]]\nname = "side"\nkind = "rpicam"': "kind",
-    'kind = "rpicam"\n[photos]\nkeep_days = 90': "keep_days",
 }
 
 

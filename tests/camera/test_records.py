@@ -51,7 +51,7 @@ async def database(database_server, tmp_path):
 
 
 def opened(folder):
-    album = Album(folder, DEVICE, PhotoOptions(keep_days=0, hourly_days=0), UTC)
+    album = Album(folder, DEVICE, PhotoOptions(keep_days=0), UTC)
     album.load()
     return album
 

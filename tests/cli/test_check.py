@@ -84,7 +84,7 @@ async def test_outputs_are_claimed_and_released_at_their_safe_level(inverted):
 
 
 async def test_a_lamp_on_the_pwm_chip_is_claimed_there_or_the_chip_is_missing(said):
-    config = Config(sensor=(), light=Light(channel=WHITE.channel, hardware_pwm=True, inverted=True))
+    config = Config(sensor=(), light=Light(channel=WHITE.channel, kind="hardware_pwm", inverted=True))
     wiring = Wiring(i2c=(), lamp_pins={"white": 12}, inverted_lamps=True, pwm_chips={0: 2})
     hardware = simulated(SleepingTime(), wiring=wiring)
     assert (await findings(config, hardware))["light"].answers

@@ -265,7 +265,7 @@ def test_pins_that_share_a_channel_on_older_models_are_no_matter_on_a_pi_5(card)
     (card / "proc/device-tree/model").write_bytes(b"Raspberry Pi 5 Model B Rev 1.0\0")
     (card / "growd.toml").write_text(
         "[simulator]\nenabled = false\n[[sensor]]\nname = 'lux'\nkind = 'bh1750'\n"
-        "[light]\nhardware_pwm = true\n"
+        "[light]\nkind = 'hardware_pwm'\n"
         "[[light.channel]]\nname = 'white'\npin = 12\n[[light.channel]]\nname = 'blue'\npin = 18\n"
     )
     result = setup_pi(card, "--config", str(card / "growd.toml"), profile=None)

@@ -73,7 +73,7 @@ def test_the_reach_of_a_lamp():
     """One that cannot be dimmed tells recipes from where it is on."""
     channels = (ChannelOptions(name="red", pin=4), ChannelOptions(name="white", pin=5, mix=0.8))
     dimmed = Light(channel=channels, full_scale_lux=9_000)
-    switched = Light(channel=channels, full_scale_lux=9_000, switched=True)
+    switched = Light(channel=channels, full_scale_lux=9_000, kind="relay")
     lux = {"light_illuminance": (0, 9_000)}
     assert (
         chamber(light=dimmed).reach()

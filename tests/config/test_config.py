@@ -254,7 +254,7 @@ def test_no_error_shows_a_password(file):
 
 BAD_NAMES = ("..", ".hidden", "-", "a" * 65)
 SWITCH = "[[sensor]]\nname = 'door'\nkind = 'gpio'\nvariable = 'door_open'\n"
-FOR_DIMMING = ("ramp_s = 5", "gamma = 2.2", "minimum_duty = 0.1", "hardware_pwm = true")
+FOR_DIMMING = ("ramp_s = 5", "gamma = 2.2", "minimum_duty = 0.1")
 WRONG_FILES = {
     # names
     RELAYS.replace('"fan"', '"valve"'): "[output] name",
@@ -282,9 +282,7 @@ WRONG_FILES = {
     RELAYS.replace("air_flush_on", "air_carbon_dioxide_valve_on").replace('"on"', '"off"') + "needs = ''": (
         "[output] needs"
     ),
-    RELAYS.replace("air_carbon_dioxide_valve_on", "air_flush_on") + "override_s = 60": (
-        "[output] safe, [output] override_s"
-    ),
+    RELAYS.replace("air_carbon_dioxide_valve_on", "air_flush_on"): "[output] safe",
     RELAYS.replace("air_flush_on", "air_carbon_dioxide_valve_on"): "[output] safe",
     # values of wrong types, or beyond their ranges
     RELAYS.replace("air_flush_on", "air_humidity"): "[output] fan.variable",
@@ -296,8 +294,8 @@ WRONG_FILES = {
     AT_A_PORT + "range_ppm = 3000": "[sensor] air.range_ppm",
     "[[sensor]]\nname = 'ph'\nkind = 'ads1115'\npoints = [[2.8, 4], [1.2, 'x']]\n": "[sensor] ph.points.1.1",
     # the lamp
-    **{f"[light]\nswitched = true\n{each}": f"[light] {each.split()[0]}" for each in FOR_DIMMING},
-    "[light]\nhardware_pwm = true\n[[light.channel]]\nname = 'red'\npin = 22\n": "[light] hardware_pwm",
+    **{f"[light]\nkind = 'relay'\n{each}": f"[light] {each.split()[0]}" for each in FOR_DIMMING},
+    "[light]\nkind = 'hardware_pwm'\n[[light.channel]]\nname = 'red'\npin = 22\n": "[light] kind",
     f"light = {{frequency_hz = {MAXIMUM_SOFTWARE_PWM_HZ + 1}, channel = [{{name='red', pin=22}}]}}": (
         "[light] frequency_hz"
     ),
@@ -357,7 +355,7 @@ def test_a_valid_file_is_loaded(file):
         VALVE + "[interlock]\nceiling_ppm = 30000\n",  # an SCD30
         "[[sensor]]\nname = 'air'\nkind = 'mhz16'\naddress = 0x4D\n",  # behind a bridge
         RELAYS.replace("24", "12") + "[light]\nenabled = false\n",  # a pin of the lamp that is not there
-        LAMP + "hardware_pwm = true\n",
+        LAMP + "kind = 'hardware_pwm'\n",
         "[[chamber.shelf_2.sensor]]\nname = 'air'\nkind = 'scd30'\naddress = 0x60\n",  # on the same bus
     ):
         file.write_text(text)

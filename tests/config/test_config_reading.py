@@ -306,7 +306,7 @@ CIRCULATION = "[[output]]\nname = 'pump'\npin = 6\ndrives = ['water_circulation'
 
 DOUBTED = (
     "[[sensor]]\nname = 'a'\nkind = 'tsl2591'\naddress = 0x39\n",
-    "light = {hardware_pwm = true, channel = [{name='red', pin=12}, {name='white', pin=18}]}\n",
+    "light = {kind = 'hardware_pwm', channel = [{name='red', pin=12}, {name='white', pin=18}]}\n",
     "[[sensor]]\nname = 'p'\nkind = 'ezo_ph'\n",
     TWO_SENSORS,
     COOLING.format(name="exhaust_1"),

@@ -47,7 +47,7 @@ def test_the_devices_of_the_profiles():
         variables = {relay.variable for relay in load(profile_path(name)).output}
         assert variables == {"air_carbon_dioxide_valve_on", "air_flush_on"}
     lamp = load(profile_path("minimal")).light
-    assert (lamp.switched, [channel.name for channel in lamp.channel]) == (True, ["white"])
+    assert (lamp.is_switched, [channel.name for channel in lamp.channel]) == (True, ["white"])
 
 
 def test_the_use_of_the_simulated_lamp_and_valve_is_counted_as_it_is():

@@ -19,7 +19,7 @@ from support.rig import rigged
 
 SCD30 = Sensor(name="air", kind="scd30")
 MHZ19 = Sensor(name="air", kind="mhz19", port="/dev/serial0")
-VALVE = Output(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", override_s=86_400)
+VALVE = Output(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
 CO2, CEILING = "air_carbon_dioxide", "carbon_dioxide_ceiling"
 STEADY_S, SHUT_S = 120.0, 1200.0
 PPM = st.floats(380, 8_000)

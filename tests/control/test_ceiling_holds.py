@@ -33,7 +33,7 @@ STORE = "growd.sqlite3"
 CONFIG = Config(
     sensor=(Sensor(name="air", kind="scd30"),),
     light=Light(enabled=False),
-    output=(Output(name="valve", pin=21, variable=VALVE, override_s=86_400),),
+    output=(Output(name="valve", pin=21, variable=VALVE),),
     interlock=InterlockOptions(
         ceiling_ppm=CEILING, valve_open_s=OPEN_S, dose_s=DOSE_S, no_rise_open_s=86_400
     ),

@@ -21,8 +21,8 @@ from support.stage import WHO, stage, with_events
 
 AIR = Sensor(name="air", kind="scd30")
 LUX = Sensor(name="lux", kind="bh1750", bus=3, interval_s=1.0)
-VALVE = Output(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", override_s=86_400)
-FAN = Output(name="fan", pin=20, variable="air_flush_on", override_s=86_400)
+VALVE = Output(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
+FAN = Output(name="fan", pin=20, variable="air_flush_on")
 
 CO2, VALVE_ON, FAN_ON, LIGHT = "air_carbon_dioxide", VALVE.variable, FAN.variable, "light_illuminance"
 KNOWN_S = 20.0

@@ -43,7 +43,6 @@ DAY_S = 86_400
 def output(variable, pin=17, **options):
     """An output named after its own variable, for long commands by hand."""
     role = ROLES[variable]
-    options = {"override_s": DAY_S, **options}
     if role.output_class == "dosing":
         options = {"flow_ml_min": 60.0, **options}
     return Output(name=options.pop("name", variable), pin=pin, variable=variable, **options)
@@ -812,7 +811,7 @@ class TestCarbonDioxideOfAnyKind:
 
 
 class TestConditions:
-    FAN = Output(name="exhaust", pin=22, variable="air_flush_on", override_s=DAY_S)
+    FAN = Output(name="exhaust", pin=22, variable="air_flush_on")
     DOOR_OPEN = Condition(name="door", outputs=("air_heater",), variable="door_open", on=True)
 
     async def test_the_heater_is_off_while_the_door_is_open(self):

@@ -55,6 +55,7 @@ class TestSameAnswers:
     @pytest.mark.parametrize(
         ("path", "kind", "part"),
         [(f"{DB}/doc", "application/json", {"n": 1}), (f"{DB}/doc/a.bin", "x/y", b"bytes")],
+        ids=["document", "attachment"],
     )
     async def test_to_a_conditional_request(self, path, kind, part, client, database_server):
         put = Step("PUT", path, part, headers=(f"Content-Type: {kind}",))

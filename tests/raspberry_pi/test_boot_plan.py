@@ -78,7 +78,7 @@ def with_pwm(*pins):
     channels = zip(("white", "red", "blue"), pins, strict=False)
     return (
         REAL
-        + "[[sensor]]\nname = 'lux'\nkind = 'bh1750'\n[light]\nhardware_pwm = true\n"
+        + "[[sensor]]\nname = 'lux'\nkind = 'bh1750'\n[light]\nkind = 'hardware_pwm'\n"
         + "".join(f"[[light.channel]]\nname = '{name}'\npin = {pin}\n" for name, pin in channels)
     )
 
@@ -175,9 +175,7 @@ def test_the_device_tree_names_the_model(name, filters):
 @pytest.mark.parametrize("model", ["3", "4", "5", "zero2"])
 def test_hardware_pwm_of_the_food_computer_works_with_the_change_that_its_comment_names(tmp_path, model):
     assert "# blue to GPIO 16 " in FOOD_COMPUTER
-    text = FOOD_COMPUTER.replace("hardware_pwm = false", "hardware_pwm = true").replace(
-        "pin = 18", "pin = 16"
-    )
+    text = FOOD_COMPUTER.replace('kind = "pwm"', 'kind = "hardware_pwm"').replace("pin = 18", "pin = 16")
     plan = planned(tmp_path, text, model)
     assert "dtoverlay=pwm-2chan,pin=12,func=4,pin2=13,func2=4" in lines(plan)
     assert plan.notes == ()

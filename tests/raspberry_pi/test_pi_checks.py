@@ -213,7 +213,7 @@ def test_a_device_on_a_pin_is_named_and_hardware_pwm_may_have_it(tree, tmp_path)
     assert ("failure", "GPIO 12", "fe20c000.pwm uses the pin of light white") in problems(tree)
     assert ("failure", "GPIO 18", "fe203000.i2s uses the pin of light blue") in problems(tree)
     config = tmp_path / "growd.toml"
-    config.write_text(FOOD_COMPUTER.read_text().replace("hardware_pwm = false", "hardware_pwm = true"))
+    config.write_text(FOOD_COMPUTER.read_text().replace('kind = "pwm"', 'kind = "hardware_pwm"'))
     assert [subject for _, subject, _ in problems(tree, config)] == ["boot settings", "GPIO 18"]
 
 

@@ -111,7 +111,7 @@ def test_the_last_sensor_leaves_an_empty_list_which_the_next_one_replaces():
 
 def test_an_entry_of_a_further_chamber_is_added_and_removed():
     path = ("chamber", "shelf_2", "sensor")
-    text = f"{CHAMBER}\n[chamber.shelf_2.light]\nswitched = true\n"
+    text = f"{CHAMBER}\n[chamber.shelf_2.light]\nkind = 'relay'\n"
     changed = with_entry(text, path, "", {"name": "a", "kind": "scd30"})
     assert tomllib.loads(changed)["chamber"]["shelf_2"]["sensor"] == [{"name": "a", "kind": "scd30"}]
     assert tomllib.loads(with_entry(changed, path, "a", None)) == tomllib.loads(text)

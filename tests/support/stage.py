@@ -77,7 +77,10 @@ class Stage:
 
 @asynccontextmanager
 async def stage(config, memory=None):
+    """The parts of a chamber; commands by hand last a day."""
     async with rigged(config, memory) as rig:
+        for name in [each for each in rig.bus.parameters.names() if each.endswith("/override")]:
+            await rig.bus.parameters.set(name, 86_400.0)
         yield Stage(rig)
 
 

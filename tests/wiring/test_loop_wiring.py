@@ -93,8 +93,6 @@ def test_doses_follow_from_the_tank_and_the_flow_of_the_pumps():
         ("air_humidifier", {}, 30.0),
         ("air_carbon_dioxide_valve_on", {}, 90.0),
         ("air_heater", {"kind": "ssr"}, 0.0),
-        ("air_heater", {"minimum_cycle_s": 0.0}, 0.0),
-        ("air_heater", {"kind": "ssr", "minimum_cycle_s": 60.0}, 60.0),
         ("nutrient_a", {"flow_ml_min": 30.0}, 0.0),
         ("water_fill", {}, 0.0),
     ],

@@ -76,13 +76,13 @@ WIRED_TO_PWM = Wiring(lamp_pins={"white": 12, "blue": 22}, inverted_lamps=True, 
 BY_HARDWARE = Light(
     channel=(ChannelOptions(name="white", pin=12), ChannelOptions(name="blue", pin=22)),
     inverted=True,
-    hardware_pwm=True,
-    pwm_chip=2,
+    kind="hardware_pwm",
 )
 
 
 def test_pins_of_the_pwm_chip_are_dimmed_by_it_and_the_others_by_software():
     machine = simulated(SleepingTime(), wiring=WIRED_TO_PWM)
+    machine.pwm_chip = 2
     assert machine.chamber.illuminance_lux() > 0  # an inverted lamp is lit from boot on
     white, blue = channels_of(machine, BY_HARDWARE)
     for channel in (white, blue):
@@ -101,6 +101,7 @@ def test_pins_of_the_pwm_chip_are_dimmed_by_it_and_the_others_by_software():
 
 
 def test_a_missing_or_refusing_pwm_chip_is_an_error_of_the_lamp_with_advice(machine, said):
+    machine.pwm_chip = 2
     check_pwm(machine, Config(light=BY_HARDWARE))
     with said.raises(HardwareUnavailableError):
         channels_of(machine, BY_HARDWARE)[0].use()
@@ -113,7 +114,7 @@ def test_a_missing_or_refusing_pwm_chip_is_an_error_of_the_lamp_with_advice(mach
 
 async def test_two_lamp_channels_on_one_pwm_channel_of_this_model_are_refused(monkeypatch, said):
     pins = {"white": 12, "red": 13, "blue": 18}
-    light = Light(hardware_pwm=True)
+    light = Light(kind="hardware_pwm")
     assert {channel.name: channel.pin for channel in light.channel} == pins
     machine = simulated(SleepingTime(), wiring=Wiring(lamp_pins=pins, pwm_chips={0: 4}))
     check_pwm(machine, Config(light=light))
@@ -126,15 +127,15 @@ async def test_two_lamp_channels_on_one_pwm_channel_of_this_model_are_refused(mo
     with said.raises(ConfigError):
         async with opened_hardware(Config(simulator=real, light=light), Bus(RealClock()), None):
             pass
-    red = Light(hardware_pwm=True, channel=(ChannelOptions(name="red", pin=12),))
-    blue = Light(hardware_pwm=True, channel=(ChannelOptions(name="blue", pin=18),))
+    red = Light(kind="hardware_pwm", channel=(ChannelOptions(name="red", pin=12),))
+    blue = Light(kind="hardware_pwm", channel=(ChannelOptions(name="blue", pin=18),))
     two = Config(light=red, chamber={"shelf_2": ChamberOptions(light=blue)})
     both = (
         r"\[chamber.shelf_2.light\] channel.pin: environment_1/red and shelf_2/blue, on GPIO 12 and 18, share"
     )
     with pytest.raises(ConfigError, match=both):
         check_pwm(machine, two)
-    for harmless in (Light(), Light(hardware_pwm=True, enabled=False)):
+    for harmless in (Light(), Light(kind="hardware_pwm", enabled=False)):
         check_pwm(machine, Config(light=harmless))
     machine.close()
 

@@ -12,6 +12,7 @@ import pytest
 
 from growd.config import ChamberOptions, ChannelOptions, Config, Light, Output, Simulator, load
 from growd.config.profiles import profile_path
+from growd.config.services import Gpio
 from growd.host.data_folder import own_folder
 from growd.store.local import SCHEMA_VERSION
 from growd.wiring import rest
@@ -176,13 +177,11 @@ def test_a_start_that_fails_leaves_the_outputs_safe_and_growd_safe_makes_them_so
 
 def test_pins_of_every_output_are_known():
     shelf = ChamberOptions(
-        light=Light(
-            channel=(ChannelOptions(name="white", pin=20),), inverted=True, hardware_pwm=True, pwm_chip=2
-        ),
+        light=Light(channel=(ChannelOptions(name="white", pin=20),), inverted=True, kind="hardware_pwm"),
         output=(Output(name="fan", pin=21, variable="air_flush_on", active="low", safe="on"),),
     )
     valve = Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
-    config = Config(simulator=REAL, output=(valve,), chamber={"shelf_2": shelf})
+    config = Config(simulator=REAL, gpio=Gpio(pwm_chip=2), output=(valve,), chamber={"shelf_2": shelf})
     assert safe_pins(config) == [
         SafePin("environment_1/valve", 23, 0),
         SafePin("shelf_2/fan", 21, 0),
@@ -319,7 +318,7 @@ def test_pins_of_the_pwm_chip_are_made_safe_by_it(pins, tmp_path, monkeypatch):
     lamp = Light(
         channel=(ChannelOptions(name="white", pin=12), ChannelOptions(name="red", pin=22)),
         inverted=True,
-        hardware_pwm=True,
+        kind="hardware_pwm",
     )
     with pins.here():
         without = make_safe(Config(simulator=REAL, light=lamp), tmp_path)

@@ -101,9 +101,6 @@ class Notify(Section, frozen=True):
     ca_file: str = ""
     """`apprise`: trusted certificate authorities (PEM); default: those of the machine."""
 
-    group_s: Annotated[float, Meta(ge=0, le=600)] = 5.0
-    """Alerts within this time share one message."""
-
 
 _OF_VARIABLES: Final = ("out_of_band", "set_point_missed", "no_value", "sensors_apart")
 _OF_DEVICES: Final = ("device_failed", "interlock", "not_confirmed", "calibration_due")

@@ -85,18 +85,11 @@ class PhotoOptions(Section, frozen=True):
 
     keep_days: Annotated[float, Meta(ge=0, le=3_650)] = 7.0
     """Photos up to this age are all kept, as far as the budget allows; of older ones that belong
-    to no run one an hour."""
-
-    hourly_days: Annotated[float, Meta(ge=0, le=3_650)] = 60.0
-    """Of photos beyond this age one a day is kept."""
+    to no run one an hour, and after 60 days one a day."""
 
 
 def faults_of_cameras(config: Config) -> Iterator[Finding]:
     """Options of cameras that do not go together."""
-    photos = config.photos
-    if photos.keep_days > photos.hourly_days:
-        reason = f"must be at most hourly_days ({photos.hourly_days:g}), got {photos.keep_days:g}"
-        yield Finding(("photos", "keep_days"), reason)
     taken: dict[str, str] = {}  # cameras by what only one can use
     for environment, options in config.chambers().items():
         sensors, outputs = ({each.name for each in part} for part in (options.sensor, options.output))

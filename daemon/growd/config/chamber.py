@@ -193,7 +193,7 @@ class Chamber:
     @cached_property
     def switched_channels(self) -> tuple[str, ...]:
         """The channels of the lamp that cannot be dimmed."""
-        on_pins = [each.name for each in self.light.channel if self.light.switched]
+        on_pins = [each.name for each in self.light.channel if self.light.is_switched]
         others = [each.channel for each in self.channels_by_path.values() if not each.can_dim]
         return (*on_pins, *others)
 
@@ -221,14 +221,14 @@ class Chamber:
         return is_default or has_output or has_input
 
     @cached_property
-    def pwm_pins(self) -> dict[int, tuple[int, str]]:
-        """The pins with hardware PWM, each with the number of its PWM chip and the name of its user."""
-        lamp = ((each.pin, self.light.hardware_chip, each.name) for each in self.light.channel)
-        outputs = ((each.pin, each.hardware_chip, each.name) for each in self.all_outputs)
+    def pwm_pins(self) -> dict[int, str]:
+        """The pins with hardware PWM, each with the name of its user."""
+        lamp = ((each.pin, self.light.kind, each.name) for each in self.light.channel)
+        outputs = ((each.pin, each.kind, each.name) for each in self.all_outputs)
         return {
-            pin: (chip, name)
-            for pin, chip, name in (*lamp, *outputs)
-            if chip is not None and pin is not None and pin in PWM_PINS
+            pin: name
+            for pin, kind, name in (*lamp, *outputs)
+            if kind == "hardware_pwm" and pin is not None and pin in PWM_PINS
         }
 
     @cached_property

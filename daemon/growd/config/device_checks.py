@@ -31,7 +31,7 @@ _UARTS: Final = ("/dev/serial0", "/dev/ttyAMA0", "/dev/ttyS0")
 _DEFAULT_RANGE_PPM: Final = 10_000
 """As `growd_drivers.mhz19.DEFAULT_RANGE_PPM`."""
 
-_OF_DIMMING: Final = ("minimum_duty", "gamma", "ramp_s", "hardware_pwm")
+_OF_DIMMING: Final = ("minimum_duty", "gamma", "ramp_s")
 _DIMMED: Final = Light()
 
 
@@ -127,21 +127,22 @@ def _pins_of(sensor: Sensor, name: str) -> dict[int, str]:
 
 def _lamp(chamber: Chamber) -> Iterator[Fault]:
     light, pins = chamber.options.light, ", ".join(map(str, PWM_PINS))
+    by_hardware = light.kind == "hardware_pwm"
     if light.enabled and not light.channel and not chamber.channels_by_path:
         yield "channel", "has no entry; without a lamp, set enabled = false"
-    elif light.hardware_pwm and not any(channel.pin in PWM_PINS for channel in light.channel):
-        yield "hardware_pwm", f"is for GPIO {pins}, and the lamp is on other pins"
-    is_fast = light.enabled and not light.switched and light.frequency_hz > SOFTWARE_PWM_HZ
+    elif by_hardware and not any(channel.pin in PWM_PINS for channel in light.channel):
+        yield "kind", f"hardware_pwm is for GPIO {pins}, and the lamp is on other pins"
+    is_fast = light.enabled and not light.is_switched and light.frequency_hz > SOFTWARE_PWM_HZ
     for channel in light.channel if is_fast else ():
-        if not (light.hardware_pwm and channel.pin in PWM_PINS):
+        if not (by_hardware and channel.pin in PWM_PINS):
             reason = (
                 f"{channel.name} on GPIO {channel.pin} has software PWM, of at most {SOFTWARE_PWM_HZ:g} Hz; "
-                f"take a lower frequency, or set hardware_pwm for lamps on GPIO {pins}"
+                f"take a lower frequency, or kind = hardware_pwm for lamps on GPIO {pins}"
             )
             yield "frequency_hz", reason
-    for option in _OF_DIMMING if light.switched else ():
+    for option in _OF_DIMMING if light.is_switched else ():
         if getattr(light, option) != getattr(_DIMMED, option):
-            yield option, "has no effect on a lamp with switched = true"
+            yield option, "has no effect on a lamp of the kind relay"
     if light.needs_sensor and ILLUMINANCE not in chamber.measured:
         yield "needs_sensor", f"no sensor measures {ILLUMINANCE}"
 

@@ -226,15 +226,9 @@ class Light(Section, frozen=True):
     inverted: bool = False
     """The lamp is on at a low pin."""
 
-    switched: bool = False
-    """The channels are relays of a lamp that cannot be dimmed: on from a level of one half."""
-
-    hardware_pwm: bool = False
-    """Hardware PWM for the pins 12, 13, 18 and 19. If the lamp has others, the limit of software PWM applies
-    to all."""
-
-    pwm_chip: Annotated[int, Meta(ge=0, le=32)] = 0
-    """Number of the PWM chip in /sys/class/pwm."""
+    kind: Literal["pwm", "hardware_pwm", "relay"] = "pwm"
+    """How it is driven. hardware_pwm: the pins 12, 13, 18 and 19; if the lamp has others, the limit of
+    software PWM applies to all. relay: a lamp that cannot be dimmed, on from a level of one half."""
 
     full_scale_lux: Annotated[float, Meta(ge=1, le=200_000)] = 20_000.0
     """Illuminance of the whole lamp at full light, until calibrate_light has measured it."""
@@ -247,6 +241,6 @@ class Light(Section, frozen=True):
     """Without a newer command the lamp goes dark after this time."""
 
     @property
-    def hardware_chip(self) -> int | None:
-        """The PWM chip that dims it, None for software PWM and relays."""
-        return self.pwm_chip if self.hardware_pwm and not self.switched else None
+    def is_switched(self) -> bool:
+        """Whether it cannot be dimmed."""
+        return self.kind == "relay"

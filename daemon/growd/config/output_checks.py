@@ -35,7 +35,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 _NOT_OF_CHANNELS: Final = (
     *("needs", "flow_ml_min", "minimum_on_s", "minimum_off_s", "longest_on_s"),
-    *("minimum_cycle_s", "stale_after_s", "override_s"),
+    "stale_after_s",
 )
 
 
@@ -272,7 +272,7 @@ def _shared(chamber: Chamber) -> Iterator[Finding]:
     for path, output in chamber.outputs_by_path.items():
         other = first.setdefault(output.own_variable, output)
         dosing = ("flow_ml_min",) if output.is_a(OutputClass.DOSING) else ()
-        for option in ("drives", "direction", "safe", "needs", "can_dim", "override_s", *dosing):
+        for option in ("drives", "direction", "safe", "needs", "can_dim", *dosing):
             if getattr(output, option) != getattr(other, option):
                 both = f"{other.name} and {output.name} are both for {output.own_variable}"
                 place = "kind" if option == "can_dim" else option

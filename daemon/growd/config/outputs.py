@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta, field
 
-from growd.config.base import Fraction, Name, Patience, Pin, Seconds, Section
+from growd.config.base import Fraction, Name, Patience, Pin, Section
 from growd.device_kinds import LAMP_CHANNELS, OUTPUT_KINDS, OWN_OUTPUTS
 from growd.output_roles import ON_A_BUS, ROLES, Lease, OutputClass, Role, lease_of, role_of
 from growd.variables import ILLUMINANCE, VARIABLES
@@ -48,7 +48,6 @@ KINDS_WITH: Final[dict[str, tuple[str, ...]]] = {
     "active": ON_A_PIN,
     "frequency_hz": ("pwm", "hardware_pwm"),
     "minimum_duty": ("pwm", "hardware_pwm"),
-    "pwm_chip": ("hardware_pwm",),
     "protocol": IN_THE_NETWORK,
     "relay_number": IN_THE_NETWORK,
     **dict.fromkeys(("url", "url_on", "url_off", "password_file"), ("http",)),
@@ -92,9 +91,6 @@ class Output(Section, frozen=True):
 
     minimum_duty: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     """Duty cycle at which it begins to work, such as 0.3 for a fan that stalls below."""
-
-    pwm_chip: Annotated[int, Meta(ge=0, le=32)] = 0
-    """Number of the PWM chip in /sys/class/pwm."""
 
     protocol: Literal["shelly_gen1", "shelly_gen2", "tasmota", "plain"] = "plain"
     """What the device speaks. shelly_gen2: also Gen3 and Gen4. plain: two addresses (http) or the payloads
@@ -155,19 +151,12 @@ class Output(Section, frozen=True):
     """Once off, it stays off for this time. Default: 180 for coolers and dehumidifiers that cannot be dimmed;
     0 for others."""
 
-    minimum_cycle_s: Annotated[float, Meta(ge=0, le=3_600)] | None = None
-    """Shortest time from one start to the next of doses. Default: that of the table in
-    docs/control.md."""
-
     longest_on_s: Annotated[float, Meta(ge=1, le=86_400)] | None = None
     """Longest time on without a pause; 86400 is no limit. Default: 900 for filling, drain and irrigation,
     which then rest for as long, valve_open_s for what raises CO2. Others rest for 60 s."""
 
     stale_after_s: Patience = 10.0
     """Without a newer command the output goes to its safe state after this time."""
-
-    override_s: Seconds = 600.0
-    """How long an override holds."""
 
     @property
     def own_variable(self) -> str:
@@ -230,11 +219,6 @@ class Output(Section, frozen=True):
         """Whether it takes levels between off and on."""
         is_dimmed = self.kind in DIMMED or (self.kind == "mqtt" and self.payload != "on_off")
         return is_dimmed and self.unit != "switch"
-
-    @property
-    def hardware_chip(self) -> int | None:
-        """The PWM chip that dims it, None for other kinds."""
-        return self.pwm_chip if self.kind == "hardware_pwm" else None
 
     @property
     def has_contacts(self) -> bool:

@@ -175,6 +175,9 @@ class Gpio(Section, frozen=True):
     library: Literal["gpiod", "RPi.GPIO"] = "gpiod"
     """The package that drives them. docs/hardware.md compares them."""
 
+    pwm_chip: Annotated[int, Meta(ge=0, le=32)] = 0
+    """Number of the chip for hardware PWM in /sys/class/pwm."""
+
 
 class Simulator(Section, frozen=True):
     """Simulated hardware, and the speed of its time.

@@ -217,8 +217,8 @@ def lamp_name(channel: str) -> str:
 def rated_outputs(chamber: Chamber) -> Iterator[Rated]:
     """What is known of each output, the channels of the lamp among them."""
     for channel in chamber.light.channel:
-        kind = "relay" if chamber.light.switched else "pwm"
-        starts = CONTACT_STARTS if chamber.light.switched else None
+        kind = "relay" if chamber.light.is_switched else "pwm"
+        starts = CONTACT_STARTS if chamber.light.is_switched else None
         yield _rated_channel(channel.name, kind, channel.power_w, starts)
     for output in chamber.channels_by_path.values():
         yield _rated_channel(output.channel, output.kind, output.power_w, output.starts_rated)

@@ -80,8 +80,7 @@ class ControlOfChamber:
                     self._hold.watch(controller.end_dose)
                 yield controller
             else:
-                override_s = outputs[0].override_s
-                yield DirectController(self._bus, self._environment, variable, override_s=override_s)
+                yield DirectController(self._bus, self._environment, variable)
 
     def _loop_control(self) -> Iterator[LoopController]:
         if not self.chamber.loops:

@@ -37,6 +37,7 @@ async def opened_hardware(config: Config, bus: Bus, mqtt: MqttClient | None) -> 
     else:
         opened = _of_this_machine(config, bus.clock, mqtt)
     async with opened as hardware:
+        hardware.pwm_chip = config.gpio.pwm_chip
         await asyncio.to_thread(check_pwm, hardware, config)
         yield hardware
 

@@ -85,7 +85,6 @@ def output_controller(
         minimum_on_s=max(LEAST_S, on_s),
         minimum_off_s=max(LEAST_S, off_s),
         minimum_cycle_s=max(map(_cycle_s, outputs)),
-        override_s=first.override_s,
     )
 
 
@@ -181,8 +180,6 @@ def _given(option: float | None, usual: float) -> float:
 
 def _cycle_s(output: Output) -> float:
     """The shortest time from one start of an output to the next, for doses."""
-    if output.minimum_cycle_s is not None:
-        return output.minimum_cycle_s
     if output.role is None or not output.has_contacts:
         return 0.0
     return CONTACT_CYCLE_S.get(output.role.output_class, 0.0)

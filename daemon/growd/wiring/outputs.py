@@ -119,9 +119,9 @@ def check_pwm(hardware: Hardware, settings: config.Config) -> None:
     """
     taken: dict[tuple[int, int], tuple[str, int]] = {}
     for chamber in chambers_of(settings):
-        for pin, (chip, name) in chamber.pwm_pins.items():
+        for pin, name in chamber.pwm_pins.items():
             try:
-                place = channels_on(chip, hardware.pwm_files).get(pin)
+                place = channels_on(hardware.pwm_chip, hardware.pwm_files).get(pin)
             except DriverError:
                 continue
             if place in taken:
@@ -144,11 +144,11 @@ def lamp_channel(hardware: Hardware, light: config.Light, channel: config.Channe
             hardware.pins,
             channel.pin,
             name="light",
-            frequency_hz=None if light.switched else light.frequency_hz,
+            frequency_hz=None if light.is_switched else light.frequency_hz,
             minimum_duty=light.minimum_duty,
             gamma=light.gamma,
             active_high=not light.inverted,
-            pwm_chip=light.hardware_chip,
+            pwm_chip=hardware.pwm_chip if light.kind == "hardware_pwm" else None,
         ),
     )
 
@@ -170,7 +170,7 @@ def _on_pin(hardware: Hardware, output: config.Output) -> PinOutput:
         minimum_duty=output.minimum_duty,
         active_high=output.active == "high",
         safe_on=output.safe == "on",
-        pwm_chip=output.hardware_chip,
+        pwm_chip=hardware.pwm_chip if output.kind == "hardware_pwm" else None,
     )
 
 

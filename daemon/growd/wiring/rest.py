@@ -62,14 +62,18 @@ def _lamp(chamber: Chamber) -> Iterator[SafePin]:
     light = chamber.light
     for channel in light.channel:
         name = chamber.device(f"light {channel.name}")
-        yield SafePin(name, channel.pin, int(light.inverted), light.hardware_chip)
+        yield SafePin(name, channel.pin, int(light.inverted), _chip(chamber, light.kind))
+
+
+def _chip(chamber: Chamber, kind: str) -> int | None:
+    return chamber.config.gpio.pwm_chip if kind == "hardware_pwm" else None
 
 
 def _outputs(chamber: Chamber) -> Iterator[SafePin]:
     for output in chamber.all_outputs:
         if output.pin is not None:
             is_high = (output.safe == "on") == (output.active == "high")
-            yield SafePin(chamber.device(output.name), output.pin, int(is_high), output.hardware_chip)
+            yield SafePin(chamber.device(output.name), output.pin, int(is_high), _chip(chamber, output.kind))
 
 
 def keep_run(data: Path, config: Config, driven: Container[int]) -> None:

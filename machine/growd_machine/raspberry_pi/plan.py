@@ -164,7 +164,7 @@ def _pwm(config: Config, model: PiModel, notes: list[str]) -> Iterator[Wanted]:
     users = {
         pin: "the lamp" if name in chamber.lamp_mix else chamber.device(name)
         for chamber in chambers_of(config)
-        for pin, (_, name) in chamber.pwm_pins.items()
+        for pin, name in chamber.pwm_pins.items()
     }
     pins = sorted(users)
     if not pins:
