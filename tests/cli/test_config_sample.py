@@ -63,6 +63,12 @@ def test_every_section_and_option_is_in_the_sample_and_the_reference():
             assert re.search(rf"^# ?{option.name} =", SAMPLE, re.MULTILINE), option.name
 
 
+def test_there_are_at_most_200_options():
+    """Each has a grower's or operator's reason; the rest are constants beside their classes."""
+    rows = re.findall(r"^\| `\w+` \|", REFERENCE, re.MULTILINE)
+    assert 100 < len(rows) <= 200
+
+
 def test_the_documentation_ends_with_the_reference():
     text = DOCS.read_text(encoding="utf-8")
     assert text.endswith(REFERENCE), "growd config reference > the end of docs/configuration.md"
