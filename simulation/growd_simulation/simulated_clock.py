@@ -171,8 +171,9 @@ class SimulatedClock:
 
     def give_turn(self) -> bool:
         """Give the next turn, unless one is under way. Returns whether there is one."""
-        if self._running is not None and not self._take_back(0.0):
-            return True
+        if self._running is not None:
+            self._take_back(0.0)
+            return True  # if it has ended, the loop has its result now
         for turn in self._turns:
             if turn.can_begin():
                 self._turns.remove(turn)

@@ -69,6 +69,24 @@ async def test_time_stands_still_while_the_loop_a_worker_or_an_executor_works(cl
             assert clock.monotonic() == began + 1.0
 
 
+async def test_the_result_of_a_long_call_comes_before_the_next_time():
+    clock, ends = SimulatedClock(), threading.Event()
+    clock.call_later(1.0, lambda: None)
+    turn = clock.turn(object(), lambda: True)
+
+    def call():
+        with turn:
+            ends.wait()
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    assert clock.go_on() > 0  # it is under way
+    ends.set()
+    thread.join()
+    assert (clock.go_on(), clock.monotonic()) == (0.0, 0.0)  # the loop looks for its result
+    assert (clock.go_on(), clock.monotonic()) == (0.0, 1.0)
+
+
 async def test_calls_sleep_in_simulated_time_and_timers_between_are_not_late(clock):
     seen = []
 
