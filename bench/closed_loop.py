@@ -13,6 +13,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.control.actuation import SwitchActuator
@@ -109,7 +111,7 @@ def co2_controller(
     bus: Bus, *, fans: Sequence[str] = (), environment: str = ENVIRONMENT, **settings: Any
 ) -> LoopController:
     """The controller of CO2 with the usual settings but these."""
-    usual = replace(usual_settings(CO2), **settings)
+    usual = msgspec.structs.replace(usual_settings(CO2), **settings)
     return LoopController(bus, environment, CO2, usual, raises=("valve",), lowers=fans)
 
 

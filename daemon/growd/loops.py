@@ -6,9 +6,10 @@ cautious in other chambers; the autotune finds the gains of a real one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
 from typing import Final
+
+import msgspec
 
 from growd.output_roles import OutputClass
 from growd.variables import (
@@ -28,8 +29,7 @@ FRESH_AIR_PPM: Final = 420.0
 """CO2 of outside air (NOAA, Mauna Loa, 2023): a fan cannot reach less."""
 
 
-@dataclass(frozen=True)
-class LoopKind:
+class LoopKind(msgspec.Struct, frozen=True):
     """How one variable is controlled, unless the configuration says otherwise. Bands in its unit."""
 
     band: float

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
 
 from growd.variables import (
     ACIDITY,
@@ -76,8 +77,7 @@ def lease_of(output_class: OutputClass | None) -> Lease:
     return PATIENT if output_class in patient else HARMFUL
 
 
-@dataclass(frozen=True)
-class Role:
+class Role(msgspec.Struct, frozen=True):
     """What an output does, by its own variable, which is the one of its commands."""
 
     name: str

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import inf
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from growd.device_kinds import OUTPUT_KINDS, OWN_OUTPUTS, SENSOR_KINDS
 from growd.runtime.text import words_of
@@ -56,8 +58,7 @@ _SIMULATED: Final[dict[type, tuple[str, ...]]] = {SensorKind: ("i2c", "serial"),
 _final: set[tuple[str, str]] = set()
 
 
-@dataclass(frozen=True)
-class Offer:
+class Offer(msgspec.Struct, frozen=True):
     """A kind that an installed package offers."""
 
     name: str

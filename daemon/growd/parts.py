@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
 
 from growd.config import ConfigError
 
@@ -70,8 +71,7 @@ CLOSES_S: Final = 5.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Devices:
+class Devices(msgspec.Struct, frozen=True):
     """The hardware, the threads of its buses, and why outputs are held, "" if they are not."""
 
     hardware: Hardware
@@ -79,8 +79,7 @@ class Devices:
     held: Callable[[], str]
 
 
-@dataclass(frozen=True)
-class ConfigurationFile:
+class ConfigurationFile(msgspec.Struct, frozen=True):
     """The file that the daemon was started with, None without one.
 
     `read` reads another text in place of its own, with the checks of a start. Blocking; raises `ConfigError`.
@@ -99,8 +98,7 @@ class NodeTask(Protocol):
         """Until cancelled."""
 
 
-@dataclass(frozen=True)
-class ControlledChamber:
+class ControlledChamber(msgspec.Struct, frozen=True):
     """What experiments may use of an environment."""
 
     chamber: Chamber
@@ -146,8 +144,7 @@ class Experiments:
         return [*made.values()]
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True):
     """What a part of a running daemon may use. `present` returns the configuration in force."""
 
     present: Callable[[], Config]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
 from typing import Final
+
+import msgspec
 
 from growd.runtime.text import most_like
 
@@ -45,8 +46,7 @@ SHARES: Final = (
 """The variables of outputs whose commands are shares of their full power, 0..1."""
 
 
-@dataclass(frozen=True)
-class Variable:
+class Variable(msgspec.Struct, frozen=True):
     """One environment variable; `is_output` where it is what an actuator does, which nobody measures.
 
     `minimum` and `maximum` bound what is physically possible and what a client may ask for, in `unit`.

@@ -3,9 +3,9 @@
 import asyncio
 import json
 import logging
-from dataclasses import replace
 
 import aiohttp
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -292,7 +292,7 @@ class TestDatabaseThatDoesNotAnswer:
         assert (await daemon.write(known)).status == 200
         daemon.time.now += STALE_S
         known_sessions = daemon.api.access._sessions
-        known_sessions.limits = replace(known_sessions.limits, question_s=0.02)
+        known_sessions.limits = msgspec.structs.replace(known_sessions.limits, question_s=0.02)
         database.instead = holding(release)
         await self.outage(daemon, known)
         release.set()

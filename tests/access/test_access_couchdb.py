@@ -4,10 +4,10 @@ import asyncio
 import json
 import os
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from uuid import uuid4
 
 import aiohttp
+import msgspec
 import pytest
 
 from growd.access.sessions import SessionLimits
@@ -264,7 +264,7 @@ class TestChanges:
     async def test_a_stream_ends_for_who_may_read_no_more(self, users, stream):
         async with guarded_daemon(users.url) as daemon, asyncio.timeout(PATIENCE_S):
             sessions = daemon.api.access._sessions
-            sessions.limits = replace(sessions.limits, answer_s=0.05)
+            sessions.limits = msgspec.structs.replace(sessions.limits, answer_s=0.05)
             for _ in range(2):  # also after a time in which nobody streamed
                 login = await users.add("growd_reader")
                 auth = {"Authorization": aiohttp.encode_basic_auth(*login)}

@@ -1,8 +1,8 @@
 """Counters of outputs: what they count, and that restarts and kills neither lose much nor count twice."""
 
 import json
-from dataclasses import replace
 
+import msgspec
 import pytest
 
 from growd.bus import Bus
@@ -169,6 +169,6 @@ async def test_a_worn_relay_is_a_problem():
         for _ in range(200):
             await life.on_for("heater", 4.0)
         assert (life.status("heater")["life_left"], len(life.problems())) == (0.0, 1)
-    renamed = Life(memory, replace(RELAY, name="heater_2"), FAN)
+    renamed = Life(memory, msgspec.structs.replace(RELAY, name="heater_2"), FAN)
     async with running(renamed.clock, renamed.counters):
         assert (renamed.status("heater_2")["life_left"], renamed.problems()) == (1.0, [])

@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import aiomqtt
+import msgspec
 import pytest
 
 from growd.bus import Bus
@@ -167,7 +167,7 @@ async def test_a_connection_that_is_lost_while_it_opens_is_not_taken_for_one():
 
 async def test_a_broker_that_does_not_answer_is_left_at_the_end():
     async with silent(answers=0) as where:
-        line = Line(replace(where, timeout_s=0.1))
+        line = Line(msgspec.structs.replace(where, timeout_s=0.1))
         async with line.running():
             await until(lambda: bool(line.problem))
 

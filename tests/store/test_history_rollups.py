@@ -3,9 +3,9 @@
 import math
 import random
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import aiohttp
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,7 +87,7 @@ def points():
 
 async def of_points(past, start, end, number):
     """The answer from points alone, with nothing remembered."""
-    source = replace(past.source, rollups="")
+    source = msgspec.structs.replace(past.source, rollups="")
     history = History(lambda: source, past.history._ship, past.history._known, cache=BucketCache(0))
     async with history:
         asked, past.history = past.history, history

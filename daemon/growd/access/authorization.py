@@ -10,12 +10,12 @@ import asyncio
 import logging
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from aiohttp import hdrs, web
 
 from growd.access.sessions import COOKIE, Session, credentials_of
@@ -66,8 +66,7 @@ def role_of(permission: Permission) -> str:
     return f"growd_{ROLES[permission]}"
 
 
-@dataclass(frozen=True, eq=False)
-class _OpenStream:
+class _OpenStream(msgspec.Struct, frozen=True, eq=False):
     """A request whose answer does not end."""
 
     request: web.BaseRequest
@@ -229,7 +228,7 @@ class LoginCheck:
         if credentials is None or not credentials.user or credentials.authorization == _LOGGED_OUT:
             return
         # without the cookie: a valid cookie would hide a guess, and the database may not see it at all
-        await self._sessions.who(replace(credentials, cookie=""), address_of(request))
+        await self._sessions.who(msgspec.structs.replace(credentials, cookie=""), address_of(request))
 
     async def _log_in(self, request: web.BaseRequest) -> web.StreamResponse:
         with self._attempts.attempt(address_of(request), "") as attempt:

@@ -14,7 +14,7 @@ import time
 from base64 import b64decode
 from collections import OrderedDict
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
@@ -47,8 +47,7 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(msgspec.Struct, frozen=True):
     """A client's login as sent to the database; at least one of the headers is not empty.
 
     `user` is the name in a Basic login, "" without one.
@@ -65,8 +64,7 @@ class Credentials:
         return {name: value for name, value in pairs if value}
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(msgspec.Struct, frozen=True):
     """A user of the database. `set_cookie` is a renewed cookie for the client."""
 
     name: str
@@ -85,8 +83,7 @@ class _SessionAnswer(msgspec.Struct):
     user: _UserContext = msgspec.field(name="userCtx")
 
 
-@dataclass(frozen=True, slots=True)
-class SessionLimits:
+class SessionLimits(msgspec.Struct, frozen=True):
     """How many valid and invalid logins are remembered, and how many are asked for at once, or wait.
 
     The database's answer is trusted for `answer_s`, so a deleted user loses access after that time. It may
@@ -129,6 +126,9 @@ class _Bounded(OrderedDict[bytes, T], Generic[T]):
             self.popitem(last=False)
 
 
+_LIMITS: Final = SessionLimits()
+
+
 class Sessions:
     """Asks the database who clients are, and caches its answers.
 
@@ -142,7 +142,7 @@ class Sessions:
         section: Access,
         attempts: Attempts,
         monotonic: Callable[[], float] = time.monotonic,
-        limits: SessionLimits = SessionLimits(),
+        limits: SessionLimits = _LIMITS,
     ) -> None:
         self.section = section
         self._ask = ask
@@ -241,7 +241,7 @@ class Sessions:
             self._known.pop(key, None)
             self._refused.keep(key, (now + REFUSED_S, found))
         else:
-            remembered = replace(found, set_cookie="")
+            remembered = msgspec.structs.replace(found, set_cookie="")
             self._known.keep(key, _Known(remembered, now, now + self.limits.answer_s))
         return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qs
 
@@ -34,8 +33,7 @@ class Call(NamedTuple):
     body: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(msgspec.Struct, frozen=True):
     """The body of an operation: JSON types, and the members of an object if they are fixed.
 
     Without `required` it may be missing: then it has no members. `with_photos`: it may be a form too, which
@@ -77,8 +75,7 @@ class Body:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Repeated:
+class Repeated(msgspec.Struct, frozen=True):
     """A query parameter that is given once for each of its `least` to `most` values.
 
     With `is_name` they are names on the bus, which the handler checks.
@@ -106,8 +103,7 @@ class Repeated:
 Handler = Callable[[Any, Call], Awaitable[web.StreamResponse]]  # a method of the API, not yet bound
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True):
     """One row of the specification."""
 
     method: str

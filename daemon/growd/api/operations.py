@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -57,8 +57,7 @@ _SLASHES: Final = re.compile("//+")
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Limits of the API."""
 
     body_bytes: int = 131_072
@@ -527,7 +526,7 @@ def _operations(limits: Limits) -> tuple[Operation, ...]:
         _HEARTBEAT: replace(_HEARTBEAT, default=max(1.0, limits.heartbeat_s)),
     }
     return tuple(
-        replace(each, query=tuple(configured.get(field, field) for field in each.query))
+        msgspec.structs.replace(each, query=tuple(configured.get(field, field) for field in each.query))
         for each in OPERATIONS
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +46,7 @@ class Message(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return self.value if self.quality is Quality.OK else None
 
 
-@dataclass(frozen=True, slots=True)
-class MessageType:
+class MessageType(msgspec.Struct, frozen=True):
     """A message type: its ROS name, and its fields in the order of the constructor."""
 
     name: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from growd.bus.errors import (
     InvalidAnswerError,
@@ -33,8 +34,7 @@ def refused(message: str) -> dict[str, Any]:
     return {"success": False, "message": message}
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(msgspec.Struct, frozen=True):
     """One service: `handler` takes the checked arguments by name and returns the fields of `reply`.
 
     Every answer has `success` and `message`; a handler refuses with `success` false. Fields of `reply` with a

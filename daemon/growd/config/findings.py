@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -38,8 +37,7 @@ class ConfigError(ValueError):
         """What the sentences say, with places, as far as the faults have one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """One fault: its place, and what is expected.
 
     With `is_numbered`, a list entry is shown by its name (`entry`) or by its number, from 0, and so are lists
@@ -69,8 +67,7 @@ class Finding:
         return f"[{section}] {'.'.join(map(str, parts))}".rstrip()
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """The sources of a configuration: given values, environment variables, and the file if any."""
 
     values: Mapping[str, Any]

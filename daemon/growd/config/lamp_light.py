@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -12,8 +13,7 @@ DAYLIGHT_LUX_PER_UMOL: Final = 54.0
 """Thimijan and Heins (1983, HortScience 18:818)."""
 
 
-@dataclass(frozen=True)
-class ChannelLight:
+class ChannelLight(msgspec.Struct, frozen=True):
     """The light of a channel: photons at full level, relative to other channels, and lux per umol/m2/s."""
 
     photons: float
@@ -21,11 +21,10 @@ class ChannelLight:
     mix: float = 1.0
 
 
-@dataclass(frozen=True)
-class LampLight:
+class LampLight(msgspec.Struct, frozen=True):
     """The light of a lamp whose levels become duty cycles by `gamma` and `minimum_duty`, and of daylight."""
 
-    channels: Mapping[str, ChannelLight] = field(default_factory=dict)
+    channels: Mapping[str, ChannelLight] = msgspec.field(default_factory=dict)
     gamma: float = 1.0
     minimum_duty: float = 0.0
     daylight_lux_per_umol: float = DAYLIGHT_LUX_PER_UMOL

@@ -7,8 +7,9 @@ CO2 ceiling uses the reading without calibrations if that is higher.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from growd.runtime.sentence import Sentence
 
@@ -34,8 +35,7 @@ MOST_FACTOR: Final = 2.0
 _Line = tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(msgspec.Struct, frozen=True):
     """A reading of `reading` becomes `reference`, both in ppm.
 
     The manual of a sensor says whether a calibration `scales` its readings or shifts them.
@@ -64,8 +64,7 @@ class Calibration:
         return Sentence(text, "reference_too_low", **fields)
 
 
-@dataclass(frozen=True, slots=True)
-class Correction:
+class Correction(msgspec.Struct, frozen=True):
     """The effect of all calibrations on the readings of a sensor.
 
     A chip does not say whether a calibration shifts its readings or scales them. Each of `lines` (slope,
@@ -116,8 +115,7 @@ UNKNOWN: Final = Correction(((1.0, MOST_PPM), (MOST_FACTOR, 0.0), (1.0, MOST_PPM
 """The worst case, for a sensor whose record is lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class SteadyAir:
+class SteadyAir(msgspec.Struct, frozen=True):
     """What a sensor measured before a calibration: `recent` has the age in s and the ppm of its readings.
 
     They last for `lasted_s` without a gap. `reading` is the one in steady air, None with a `reason`.

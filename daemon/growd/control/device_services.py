@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from growd.bus.services import done, refused
 from growd.control.calibration import Calibration
@@ -38,8 +39,7 @@ _AUTOMATIC = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceService:
+class DeviceService(msgspec.Struct, frozen=True):
     """A service of a device.
 
     `call` blocks, takes the checked arguments by name and returns a sentence about what it did. An OSError,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from growd.bus.fields import Field, Kind
 from growd.control.controllers import OVERRIDE_S, Controller
@@ -28,19 +29,17 @@ if TYPE_CHECKING:
 MOST_KP = 1_000.0
 
 
-@dataclass(frozen=True)
-class DoseSize:
+class DoseSize(msgspec.Struct, frozen=True):
     """A dose in one direction: `ml_per_unit` of the whole tank, by outputs of this joint flow."""
 
     ml_per_unit: float
-    flow: JointFlow = field(default_factory=JointFlow)
+    flow: JointFlow = msgspec.field(default_factory=JointFlow)
     longest_s: float = math.inf
     is_water: bool = False
     """Whether it is fresh water, which has no `most_ml`."""
 
 
-@dataclass(frozen=True)
-class Doses:
+class Doses(msgspec.Struct, frozen=True):
     """Doses of pumps that raise a variable, and that lower it."""
 
     raising: DoseSize
@@ -52,8 +51,7 @@ class Doses:
         return self.raising if raises else self.lowering
 
 
-@dataclass(frozen=True)
-class LoopSettings:
+class LoopSettings(msgspec.Struct, frozen=True):
     """How a variable is controlled; bands in its unit."""
 
     gains: Gains
@@ -78,7 +76,7 @@ def usual_settings(variable: str) -> LoopSettings:
         kind.band,
         kind.lowers_band,
         kind.method,
-        lowering=None if kind.lowering_kp is None else replace(gains, kp=kind.lowering_kp),
+        lowering=None if kind.lowering_kp is None else msgspec.structs.replace(gains, kp=kind.lowering_kp),
         doses=Doses(DoseSize(1.0), DoseSize(1.0)) if kind.method == "dose" else None,
     )
 
@@ -218,7 +216,7 @@ class LoopController(Controller):
             return bool((raising, lowering) == (doses.raising.ml_per_unit, doses.lowering.ml_per_unit))
         if self._on_off.value:
             return False
-        return self._gains_of(self._gains, 1.0) == replace(usual.gains, weight=1.0)
+        return self._gains_of(self._gains, 1.0) == msgspec.structs.replace(usual.gains, weight=1.0)
 
     def _take_input(self, message: Message) -> bool:
         value = message.known

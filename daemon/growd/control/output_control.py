@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from growd.control.controllers import OVERRIDE_S, Controller
 from growd.control.dosing import Doser
@@ -21,8 +22,7 @@ SAME_END_S: Final = 0.25
 """A dose whose end moves by no more, as messages wait, has the same end."""
 
 
-@dataclass(frozen=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True):
     """A control loop that an output works for."""
 
     variable: str

@@ -8,16 +8,16 @@ use the real output of the actuator, so it does not know of interlocks and of do
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 FILTER: Final = 5.0
 """The derivative filters the measured value with a first-order lag of `td_s` / FILTER (Astrom and Hagglund
 2006, Advanced PID Control, 3.3: 2 to 20)."""
 
 
-@dataclass(frozen=True)
-class Gains:
+class Gains(msgspec.Struct, frozen=True):
     """Gains of a PID in the standard form, kp (e + 1/ti integral(e) + td de/dt)."""
 
     kp: float

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import inf, isinf
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from growd.loops import loop_kind
 from growd.output_roles import ROLES
@@ -26,8 +27,7 @@ _STAYS_RICH: Final = (
 _NAMES: Final = {VALVE: "the valve", FAN: "the fan"}
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(msgspec.Struct, frozen=True):
     """A measured variable that growd controls.
 
     The band is `relative` of the set point, at least `least` in the variable's unit. On a side from which no
@@ -55,9 +55,9 @@ class Loop:
     """Those of `outputs` that lower it."""
     far: float = inf
     is_dosed: bool = False
-    rivals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rivals: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """Other variables that an output of `lowering` lowers too."""
-    full: Mapping[str, float] = field(default_factory=dict)
+    full: Mapping[str, float] = msgspec.field(default_factory=dict)
     """The set point of full level of an output, if it is not 1."""
 
     def band(self, set_point: float) -> float:

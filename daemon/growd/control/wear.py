@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -32,8 +32,7 @@ MOST_FORMER: Final = 64
 """How many outputs that are no longer configured keep their counters."""
 
 
-@dataclass(frozen=True)
-class Rated:
+class Rated(msgspec.Struct, frozen=True):
     """What is known of an output whose work is counted."""
 
     name: str
@@ -226,7 +225,7 @@ class OutputCounters:
         life, days = self._life_left(output), self._days_left(output)
         return {
             "environment": self._environment,
-            **asdict(rated),
+            **msgspec.structs.asdict(rated),
             "flow_ml_min": rated.flow_ml_min and output.flow.ml_min,
             "level": output.level,
             "since": counted.since,

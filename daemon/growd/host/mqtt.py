@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import logging
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import aiomqtt
+import msgspec
 
 from growd.runtime.pauses import Pauses
 from growd.runtime.supervisor import TaskFault
@@ -41,8 +41,7 @@ _quiet = logging.getLogger(f"{__name__}.client")
 _quiet.setLevel(logging.ERROR)
 
 
-@dataclass(frozen=True)
-class Broker:
+class Broker(msgspec.Struct, frozen=True):
     """The broker. Without `context` there is no TLS, without `user` no login."""
 
     host: str

@@ -7,12 +7,12 @@ import logging
 import socket
 import struct
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import aiohttp
+import msgspec
 from aiohttp import hdrs, web
 from aiohttp.http import HttpVersion11
 from aiohttp.http_exceptions import HttpProcessingError
@@ -65,8 +65,7 @@ _RETRY_AFTER: Final = {"Retry-After": "2"}  # seconds; an embedded database star
 _CLIENT_CLOSED_REQUEST: Final = 499  # nginx's number, for the count of answers only
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseAnswer:
+class DatabaseAnswer(msgspec.Struct, frozen=True):
     """A whole answer of the database; `headers` are those for the client."""
 
     status: int

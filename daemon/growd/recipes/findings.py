@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
+
+import msgspec
 
 from growd.bus.errors import InvalidValueError, shown
 from growd.bus.fields import Field, Kind
@@ -33,8 +34,7 @@ class Severity(StrEnum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True, slots=True)
-class RecipeFinding:
+class RecipeFinding(msgspec.Struct, frozen=True):
     """An error or a warning; `pointer` is its place as a JSON pointer (RFC 6901)."""
 
     severity: Severity

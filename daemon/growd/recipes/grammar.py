@@ -8,9 +8,10 @@ A format's grammar stands in its module and nowhere else. `fitting` checks docum
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from growd.bus.errors import shown
 from growd.recipes.findings import MAX_FINDINGS, MAX_NAME, RecipeFinding, error, is_number, under
@@ -99,8 +100,7 @@ _NOUNS: Final = {"string": "a text", "number": "a number", "integer": "a whole n
 _MISSING: Final = object()
 
 
-@dataclass(frozen=True, slots=True)
-class RecipeFormat:
+class RecipeFormat(msgspec.Struct, frozen=True):
     """A recipe format.
 
     `check` yields errors and warnings on the parts that fit the grammar (see `fitting`), `check_whole` those

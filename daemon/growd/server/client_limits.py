@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
 from aiohttp import hdrs
 
 from growd.config.web import is_loopback
@@ -35,8 +35,7 @@ class Peer(NamedTuple):
     is_proxy: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ClientLimits:
+class ClientLimits(msgspec.Struct, frozen=True):
     """What one client may have: open connections and streams, and requests to the API a second.
 
     `proxies` are networks of trusted proxies, besides this machine's own addresses.

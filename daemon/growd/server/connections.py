@@ -10,7 +10,6 @@ import asyncio
 import logging
 import re
 import socket
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -64,8 +63,7 @@ _BEYOND_ASCII: Final = re.compile(rb"[\x80-\xff]+")
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
+class ConnectionLimits(msgspec.Struct, frozen=True):
     """How many connections there may be, and how long one may be open without a request.
 
     `header_timeout_s` runs from the connection, or from the first byte of a later request, until the head is

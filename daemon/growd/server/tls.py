@@ -6,10 +6,11 @@ import asyncio
 import logging
 import re
 import ssl
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from growd.config.findings import ConfigError
 from growd.config.secrets import read_secret, secret_path
@@ -29,8 +30,7 @@ _DER_UTC_TIME: Final = 0x17
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(msgspec.Struct, frozen=True):
     """A certificate with its key, valid between two UNIX times."""
 
     context: ssl.SSLContext

@@ -10,8 +10,9 @@ import asyncio
 import json
 import logging
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from growd.store.errors import CouchRefusedError, DesignFileError
 
@@ -30,8 +31,7 @@ _BUILT_IN_LAST_SINCE: Final = (3, 5)
 _SYSTEM_DATABASES: Final = ("_users", "_replicator")
 
 
-@dataclass(frozen=True, slots=True)
-class Databases:
+class Databases(msgspec.Struct, frozen=True):
     """The names of the databases."""
 
     points: str = "environmental_data_point"

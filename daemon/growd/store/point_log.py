@@ -21,9 +21,10 @@ import os
 import struct
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
+
+import msgspec
 
 from growd.store.block_file import BlockFile, open_own
 from growd.store.damage import quarantine_file
@@ -51,8 +52,7 @@ MOST_NOTE: Final = _SECTOR - _OVERHEAD
 """Bytes of a note, so that a frame with it and without points fits into one block."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
+class _Frame(msgspec.Struct, frozen=True):
     number: int
     place: int  # in blocks
     blocks: int

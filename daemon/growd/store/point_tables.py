@@ -7,8 +7,9 @@ Each function runs in the thread of the file, through `LocalStore.read` or `Loca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from growd.store.encoding import point_from_json, point_to_json, points_from_json
 
@@ -83,8 +84,7 @@ MOST_REJECTED: Final = 10_000
 """The most rejected points; the oldest is dropped for a new one."""
 
 
-@dataclass(frozen=True, slots=True)
-class RejectedPoint:
+class RejectedPoint(msgspec.Struct, frozen=True):
     """A point that the database refused, with its reason; `rejected_at` is in UNIX seconds."""
 
     point: DataPoint

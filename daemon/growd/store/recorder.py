@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
 
 from growd.bus.errors import NotKeptError, counted
 from growd.bus.messages import Quality
@@ -263,8 +264,7 @@ class Recorder:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(msgspec.Struct, frozen=True):
     topic: str
     environment: str
     category: str

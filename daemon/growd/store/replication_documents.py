@@ -5,9 +5,10 @@ https://docs.couchdb.org/en/3.5.x/replication/replicator.html
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
+
+import msgspec
 
 if TYPE_CHECKING:
     from growd.config import Replication
@@ -30,8 +31,7 @@ _RECIPES: Final[Document] = {"_id": {"$regex": "^[^_]"}}
 _SMALL: Final = {"worker_processes": 1, "http_connections": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicationServer:
+class ReplicationServer(msgspec.Struct, frozen=True):
     """A server as an end of a replication. CouchDB 3 also needs the address of its own databases.
 
     The embedded server takes its own databases by name (an empty `url`): its port changes with each start.
@@ -51,8 +51,7 @@ class ReplicationServer:
         return end
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicationJob:
+class ReplicationJob(msgspec.Struct, frozen=True):
     """One replication: from the database `local` to `remote` (`goes_up`), or back."""
 
     name: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from growd.config.web import what_is_open
 
@@ -23,8 +24,7 @@ _SESSION: Final = "/_session"
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class AccessControl:
+class AccessControl(msgspec.Struct, frozen=True):
     """Checks logins: `authorization` for the API, `check_logins` for requests to the database."""
 
     authorization: Authorization

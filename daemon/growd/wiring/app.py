@@ -7,8 +7,9 @@ import contextlib
 import logging
 import os
 import signal
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from growd.bus import Bus
 from growd.bus.errors import BusError
@@ -66,8 +67,7 @@ READY_S: Final = 10.0  # how long the start waits for the database
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Running:
+class Running(msgspec.Struct, frozen=True):
     """The address, the database and the data folder of a running daemon, to be shown to a person."""
 
     address: str

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from growd.control.interlocks.limits import PUMP_ON_S
 from growd.control.loop import Doses, DoseSize, LoopController, LoopSettings
@@ -171,7 +172,7 @@ def _share(output: Output, pumps: Pumps) -> Callable[[float, float], float]:
 
 
 def _with_gain(usual: Gains, kp: float | None) -> Gains | None:
-    return None if kp is None else replace(usual, kp=kp)
+    return None if kp is None else msgspec.structs.replace(usual, kp=kp)
 
 
 def _given(option: float | None, usual: float) -> float:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from growd.bus.errors import counted
 from growd.runtime.sentence import Sentence, code_of
@@ -48,8 +49,7 @@ _HAD_DATABASE: Final = "had_database"  # the database of points existed or was m
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Core:
+class Core(msgspec.Struct, frozen=True):
     """The configuration, the bus and the store. Days begin in `zone` (None: local)."""
 
     present: Callable[[], Config]

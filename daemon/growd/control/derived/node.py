@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from growd.bus.errors import InvalidValueError
 from growd.bus.messages import Quality
@@ -59,8 +60,7 @@ _SUMS: Final = (DAILY_LIGHT_INTEGRAL, EXPECTED_LIGHT_INTEGRAL, PHOTOPERIOD, DEGR
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class _Input:
+class _Input(msgspec.Struct, frozen=True):
     """The last value of a variable: None with a quality that is not ok. `arrival` is monotonic."""
 
     value: float | None

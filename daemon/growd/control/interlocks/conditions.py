@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from growd.control.interlocks.base import QUIET_S, Interlock
 from growd.runtime.sentence import Sentence, reworded
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from growd.control.interlocks.on_times import OnTimes
 
 
-@dataclass(frozen=True)
-class Threshold:
+class Threshold(msgspec.Struct, frozen=True):
     """`variable` at or above `above`, or at or below `below`; back beyond `hysteresis`.
 
     `read` returns its value at a time, None if it is not known.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
 
 from growd.control.interlocks.base import LatchedInterlock
 from growd.control.interlocks.limits import DAY_S
@@ -25,8 +26,7 @@ _MOST_DOSES: Final = 300
 _MOST_TIMES: Final = 3.0
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What a dose must do to `variable`: move it by its volume over `ml_per_unit(now)`, up or down.
 
     If that is 0, its effect is not known, and must only be visible. Less than `visible` cannot be seen. Below

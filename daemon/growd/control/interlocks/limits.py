@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from growd.control.interlocks.base import SAVED_SHARE, Interlock, PersistentInterlock
 from growd.control.interlocks.on_times import HOUR_S, RollingDose
@@ -31,8 +32,7 @@ PUMP_ON_S: Final = 900.0
 PUMP_REST_S: Final = 900.0
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(msgspec.Struct, frozen=True):
     """An output, such as "the valve", and what it is when it works and when not."""
 
     subject: str
@@ -122,8 +122,7 @@ def was_on_words(words: Words, times: OnTimes, now: float, within_s: float) -> s
     return f"was {words.on}"
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(msgspec.Struct, frozen=True):
     """What a limit counts: the total since the start, and how to say an amount of it."""
 
     total: Callable[[float], float]

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from growd.control.interlocks.base import LatchedInterlock
 
 if TYPE_CHECKING:
@@ -21,8 +23,7 @@ PROVEN: Final = 4.0
 MIN_READINGS: Final = 5  # before "no effect" is concluded
 
 
-@dataclass(frozen=True)
-class Effect:
+class Effect(msgspec.Struct, frozen=True):
     """The effect that outputs must have on `variable`: a rise, or a fall, of at least `change` in `unit`.
 
     A working controller stays within `margin`, or the share `margin_share`, of the set point. A met set point

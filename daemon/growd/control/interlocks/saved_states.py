@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
 
 from growd.bus.services import done, refused
 from growd.control.interlocks.wall_time import SteadyWallClock
@@ -41,8 +42,7 @@ class Memory(Protocol):
         """Save the state; it is on the disk when this returns."""
 
 
-@dataclass(frozen=True)
-class _Former:
+class _Former(msgspec.Struct, frozen=True):
     """A state from before this run: of monotonic time `at`, saved at a clean end or not."""
 
     at: float

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,8 +17,7 @@ _GRID_S: Final = 600.0
 _HALVINGS: Final = 24
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(msgspec.Struct, frozen=True):
     """The time of day (seconds) of the lamp, over midnight if it ends before it begins, and its ramps."""
 
     begin: float = 0.0
@@ -41,8 +41,7 @@ class Window:
             yield (begin + end) / 2.0, end - begin
 
 
-@dataclass(frozen=True)
-class LightStep:
+class LightStep(msgspec.Struct, frozen=True):
     """A step of the day: its length, the share of its level that the lamp has, and daylight (PPFD)."""
 
     seconds: float

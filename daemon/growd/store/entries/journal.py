@@ -7,7 +7,7 @@ import contextlib
 import logging
 import shutil
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -53,13 +53,12 @@ MOST_MEASUREMENTS: Final = 50  # of an entry
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class EntryFields:
+class EntryFields(msgspec.Struct, frozen=True):
     """What a client gives for an entry; `time` is UNIX seconds, 0 for now."""
 
     text: str = ""
     time: float = 0.0
-    measurements: Mapping[str, Any] = field(default_factory=dict)
+    measurements: Mapping[str, Any] = msgspec.field(default_factory=dict)
     corrects: str = ""
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from growd.store.entries.entry import is_photo_name
 from growd.store.entries.photos import TYPES
 from growd.store.errors import StoreError
@@ -24,8 +26,7 @@ MOST_READ: Final = 20_000
 _PAGE: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class JournalQuery:
+class JournalQuery(msgspec.Struct, frozen=True):
     """Which entries to list: times in UNIX seconds, `end` excluded; at most `limit`, newest first.
 
     `search` is a part of the text, of the author or of the name of a variable, without regard to case.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
 
 from growd.store.rollups.document import WIDTHS, RollupSeries, series_text, span_of
 from growd.store.rollups.state import EVERY_SERIES
@@ -26,8 +27,7 @@ class Part(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(msgspec.Struct, frozen=True):
     """What the rollups of a database have, at the time of a request.
 
     Points before `sealed_until` may be retired: rollups stand for them. `changed` are the starts of the hours
@@ -37,7 +37,7 @@ class Coverage:
 
     sealed_until: int = 0
     changed: AbstractSet[int] | None = None
-    pending: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    pending: dict[str, dict[str, list[int]]] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, state: RollupState, changed: AbstractSet[int] | None) -> Coverage:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final
+
+import msgspec
 
 _DAY: Final = 86_400
 WIDTHS: Final = (
@@ -23,8 +24,7 @@ same. From 300 s on they are the widths of the rollups.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(msgspec.Struct, frozen=True):
     """Buckets of `width` seconds from `start` to `end`, aligned to UNIX time."""
 
     start: int

@@ -6,11 +6,11 @@ import asyncio
 import time
 from collections import Counter
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import aiohttp
+import msgspec
 
 from growd.bus.errors import BusyError, InvalidValueError, UnknownNameError
 from growd.runtime.event_loop import load
@@ -41,8 +41,7 @@ class HistoryTimeoutError(StoreError):
     """A request took too long."""
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryQuery:
+class HistoryQuery(msgspec.Struct, frozen=True):
     """What to answer: times in UNIX seconds, at most `points` buckets; no variables mean all."""
 
     environment: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
+
+import msgspec
 
 from growd.store.history.history import CATEGORIES
 from growd.store.rollups.document import RETIRED
@@ -22,8 +23,7 @@ MARKS: Final = {"recipe_start": "started", "recipe_end": "ended"}
 _STORED: Final = (*CATEGORIES, "event", "quality")
 
 
-@dataclass(frozen=True, slots=True)
-class KnownSeries:
+class KnownSeries(msgspec.Struct, frozen=True):
     """The series of an environment with points, looked up at a monotonic time, and those with rollups."""
 
     at: float

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -49,8 +48,7 @@ _decode_page: Final = msgspec.json.Decoder(_Page).decode
 _decode_position: Final = msgspec.json.Decoder(_RawPosition).decode
 
 
-@dataclass(frozen=True, slots=True)
-class ViewRange:
+class ViewRange(msgspec.Struct, frozen=True):
     """Which rows of a view to read, as parameters of its query string.
 
     `startkey` is percent-encoded JSON, empty for none. `rest` are the other parameters of the range (endkey,

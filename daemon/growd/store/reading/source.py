@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -45,8 +44,7 @@ class ExportBrokenError(StoreError, ConnectionError):
     """The database does not answer, or the connection broke: the same export can be resumed."""
 
 
-@dataclass(frozen=True, slots=True)
-class PointSource:
+class PointSource(msgspec.Struct, frozen=True):
     """The address of a database server or of growd, and the names of databases and design document.
 
     `events` is the database of commands, qualities and events, `rollups` that of rollups, if it is read.
@@ -152,8 +150,7 @@ class _PointRow(msgspec.Struct):
     value: ExportedPoint
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """Consecutive rows of `view` whose keys begin with `prefix`; `newest` is the time of the last one."""
 
     database: str
