@@ -10,7 +10,7 @@ from growd.config.chamber import chambers_of
 from growd.config.control import InterlockOptions
 from growd.config.findings import Finding, at
 from growd.config.outputs import IN_THE_NETWORK, ON_A_PIN
-from growd.device_kinds import SENSOR_KINDS
+from growd.device_kinds import SENSOR_KINDS, with_article
 from growd.output_roles import ROLES, OutputClass
 from growd.variables import (
     CARBON_DIOXIDE,
@@ -110,7 +110,7 @@ def _of_sensor(chamber: Chamber, sensor: Sensor) -> Iterator[Fault]:
     known = SENSOR_KINDS[sensor.kind].addresses
     if known and sensor.i2c_address not in known:
         usual = " or ".join(f"0x{address:02X}" for address in known)
-        reason = f"{sensor.name} is at 0x{sensor.address:02X}, but a {sensor.kind} has {usual}"
+        reason = f"{sensor.name} is at 0x{sensor.address:02X}, but {with_article(sensor.kind)} has {usual}"
         yield "address", f"{reason}; correct it, unless the bus has an address translator"
 
 

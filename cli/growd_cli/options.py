@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from growd.config import ConfigError, load
 from growd.config.profiles import PROFILES, profile_path
@@ -45,10 +46,10 @@ def _keep_profile(context: click.Context, _: click.Parameter, name: str | None) 
 
 def _file_or_profile(context: click.Context, _: click.Parameter, file: Path | None) -> Path | None:
     profile = context.meta.get("profile")
+    if file is not None and context.get_parameter_source("profile") is ParameterSource.COMMANDLINE:
+        raise click.BadParameter("has no effect with --config", param_hint="--profile")
     if file is not None or profile is None:
-        return (
-            file  # an invalid GROWD_PROFILE must not prevent a start with --config from making outputs safe
-        )
+        return file  # a GROWD_PROFILE, even an invalid one, must not prevent a start with --config
     if profile not in PROFILES:
         raise click.BadParameter(
             f"there is no profile {profile!r}; expected one of {', '.join(PROFILES)}",

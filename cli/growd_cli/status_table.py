@@ -135,7 +135,8 @@ def _of_set_point(each: HandStatus, now: float) -> str:
 
 def _of_interlock(interlock: InterlockStatus, now: float) -> str:
     hint = f"; reset it with the service {interlock.name}/reset" if interlock.needs_reset else ""
-    return f"{interlock.name} has tripped, for {lasted(now - interlock.since)}: {interlock.reason}{hint}"
+    lead = "pauses its outputs" if interlock.is_expected else "has tripped"
+    return f"{interlock.name} {lead}, for {lasted(now - interlock.since)}: {interlock.reason}{hint}"
 
 
 def _of_store(store: StoreStatus, now: float) -> Iterator[str]:

@@ -370,5 +370,6 @@ def kinds_with(option: str) -> tuple[str, ...]:
 
 
 def with_article(part: str) -> str:
-    """A part as "an SCD30" or "a BH1750". The names of parts are read letter by letter."""
-    return f"{'an' if part[0] in 'AEFHILMNORSX' else 'a'} {part}"
+    """A part or kind as "an SCD30" or "a bh1750". Capitals and names with digits are read by letters."""
+    is_spelt = part[0].isupper() or any(each.isdigit() for each in part)
+    return f"{'an' if part[0].upper() in ('AEFHILMNORSX' if is_spelt else 'AEIO') else 'a'} {part}"

@@ -266,6 +266,14 @@ def checked(folder, text):
     return growd("check", "--config", str(folder / "growd.toml"))
 
 
+def test_a_profile_beside_a_file_is_refused_but_not_that_of_the_environment(tmp_path, monkeypatch):
+    file = tmp_path / "growd.toml"
+    file.write_text(ENABLED)
+    assert growd("check", "--config", str(file), "--profile", "minimal")[0] == 2
+    monkeypatch.setenv("GROWD_PROFILE", "minimal")
+    assert growd("check", "--config", str(file))[0] == 0
+
+
 def test_a_valid_configuration_lists_its_devices(tmp_path, said):
     for text in (f"{ENABLED}[light]\n[chamber.shelf_2]\n", WIRED):
         status, printed = checked(tmp_path, text)

@@ -254,7 +254,7 @@ def test_no_error_shows_a_password(file):
 
 BAD_NAMES = ("..", ".hidden", "-", "a" * 65)
 SWITCH = "[[sensor]]\nname = 'door'\nkind = 'gpio'\nvariable = 'door_open'\n"
-FOR_DIMMING = ("ramp_s = 5", "gamma = 2.2", "minimum_duty = 0.1")
+FOR_DIMMING = ("frequency_hz = 500", "ramp_s = 5", "gamma = 2.2", "minimum_duty = 0.1")
 WRONG_FILES = {
     # names
     RELAYS.replace('"fan"', '"valve"'): "[output] name",
@@ -295,6 +295,7 @@ WRONG_FILES = {
     "[[sensor]]\nname = 'ph'\nkind = 'ads1115'\npoints = [[2.8, 4], [1.2, 'x']]\n": "[sensor] ph.points.1.1",
     # the lamp
     **{f"[light]\nkind = 'relay'\n{each}": f"[light] {each.split()[0]}" for each in FOR_DIMMING},
+    "light = {kind = 'relay', channel = [{name='red', pin=22, mix=0.4}]}": "[light] channel.mix",
     "[light]\nkind = 'hardware_pwm'\n[[light.channel]]\nname = 'red'\npin = 22\n": "[light] kind",
     f"light = {{frequency_hz = {MAXIMUM_SOFTWARE_PWM_HZ + 1}, channel = [{{name='red', pin=22}}]}}": (
         "[light] frequency_hz"

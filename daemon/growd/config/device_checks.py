@@ -12,6 +12,7 @@ from growd.config.findings import Finding, at, once
 from growd.config.loops import loop_faults
 from growd.config.outputs import PWM_PINS, SOFTWARE_PWM_HZ
 from growd.config.sensor_checks import KINDS_WITH, no_variable, sensor_faults, shared_places
+from growd.output_roles import ON_FROM
 from growd.variables import FAN, ILLUMINANCE, VALVE, VARIABLES
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _UARTS: Final = ("/dev/serial0", "/dev/ttyAMA0", "/dev/ttyS0")
 _DEFAULT_RANGE_PPM: Final = 10_000
 """As `growd_drivers.mhz19.DEFAULT_RANGE_PPM`."""
 
-_OF_DIMMING: Final = ("minimum_duty", "gamma", "ramp_s")
+_OF_DIMMING: Final = ("frequency_hz", "minimum_duty", "gamma", "ramp_s")
 _DIMMED: Final = Light()
 
 
@@ -143,6 +144,10 @@ def _lamp(chamber: Chamber) -> Iterator[Fault]:
     for option in _OF_DIMMING if light.is_switched else ():
         if getattr(light, option) != getattr(_DIMMED, option):
             yield option, "has no effect on a lamp of the kind relay"
+    for channel in light.channel if light.is_switched else ():
+        if channel.mix < ON_FROM:
+            reason = f"{channel.name} never lights: a relay is on from {ON_FROM:g} on, got {channel.mix:g}"
+            yield "channel.mix", reason
     if light.needs_sensor and ILLUMINANCE not in chamber.measured:
         yield "needs_sensor", f"no sensor measures {ILLUMINANCE}"
 

@@ -48,7 +48,7 @@ def _faults(chamber: Chamber, sensor: Sensor) -> Iterator[Fault]:
     )
     for option in kind.needs:
         if getattr(sensor, option) in (None, "", ()):
-            yield option, f"is missing; {sensor.name} is a {sensor.kind}, which needs it"
+            yield option, f"is missing; {sensor.name} is {with_article(sensor.kind)}, which needs it"
     yield from _beyond(sensor)
     if sensor.switch_pin in PULLED_UP_PINS and sensor.pull != "up":
         reason = f"has no effect on GPIO {sensor.pin}, which has a resistor to 3.3 V on the board"
@@ -110,13 +110,16 @@ def no_variable(name: str) -> str:
 def _off_the_bus(sensor: Sensor) -> Iterator[Fault]:
     for option in ("bus", "address") if not sensor.is_on_i2c else ():
         if getattr(sensor, option) != getattr(_PLAIN, option):
-            yield option, f"{sensor.name} is a {sensor.kind}, which is not on an I2C bus"
+            yield option, f"{sensor.name} is {with_article(sensor.kind)}, which is not on an I2C bus"
 
 
 def _serial(sensor: Sensor) -> Iterator[Fault]:
     if sensor.port is None and not sensor.address:
         where = "on a serial line such as /dev/serial0; behind an SC16IS750 bridge set its address"
-        yield "port", f"is missing; {sensor.name} is a {sensor.kind}, {where} instead, such as 0x4D"
+        yield (
+            "port",
+            f"is missing; {sensor.name} is {with_article(sensor.kind)}, {where} instead, such as 0x4D",
+        )
     for option, default in (("bus", 1), ("address", 0)):
         if sensor.port is not None and getattr(sensor, option) != default:
             yield option, f"{sensor.name} is at {sensor.port}, and not behind a bridge on an I2C bus"
@@ -164,7 +167,9 @@ def _measured(sensor: Sensor) -> Iterator[Fault]:
     elif variable.is_derived and name != PPFD:
         reason = f"growd calculates {name} from other variables"
     elif units and variable.unit not in units:
-        reason = f"{name} is in {variable.unit}, and a {sensor.kind} measures {' or '.join(units)}"
+        reason = (
+            f"{name} is in {variable.unit}, and {with_article(sensor.kind)} measures {' or '.join(units)}"
+        )
     if reason:
         yield "variable", reason
 

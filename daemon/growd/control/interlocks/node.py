@@ -459,7 +459,8 @@ class _Reports:
             message = Sentence("released", "released") if not tripped else _tripped(tripped, hint)
             self._events.publish(event("interlock", name, message))
             level = logging.WARNING if tripped and not interlock.is_expected else logging.INFO
-            words = f"has tripped: {tripped}" if tripped else "is released"
+            lead = "pauses its outputs" if interlock.is_expected else "has tripped"
+            words = f"{lead}: {tripped}" if tripped else "is released"
             logger.log(level, "%s/%s %s%s", self._name, name, words, hint)
         return True
 
