@@ -80,6 +80,9 @@ async def test_two_who_edit_a_recipe_lose_nothing(shared, browser, client):
         assert (await client.get(f"/recipes/{NAME}_2"))["name"] == "of the other"
         await other.page.get_by_role("button", name="Delete").click()
         await sure(other.page, "Delete")
+        await client.until(
+            lambda: client.program.documents("recipes"), lambda found: f"{NAME}_2" not in found
+        )
         await expect(other.page.get_by_role("link", name=re.compile(f"{NAME}_2"))).to_have_count(0)
 
 
