@@ -23,7 +23,7 @@ from growd.recipes.interpreter import check, interpret
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LIFE = HERE.parent / "tests" / "recipes" / "killed_run.py"
+LIFE = HERE.parent / "tests" / "support" / "killed_run.py"
 DAYS, DAY_S = 41, 86_400
 MOST_S = 20.0
 OPERATIONS = 100_000

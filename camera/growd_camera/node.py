@@ -12,6 +12,7 @@ from growd.bus.errors import BusError, UnknownNameError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.bus.services import SUCCESS
+from growd.control.controllers import OVERRIDE_S
 from growd.control.health import Health, State
 from growd.control.topics import commanded, measured
 from growd.recipes.position import time_of_day
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 SETTLE_S: Final = 3.0
 """From the command of the light until the photo."""
 _REPEAT_S: Final = 3.0  # a lamp forgets a command after `stale_after_s`, 10 s by default
-_OVERRIDE_S: Final = 600.0  # a command by hand that is older has ended (`OVERRIDE_S`)
 _OF_CAMERA: Final = (ShotError, WorkerError, OSError)
 _ERRORS: Final = (AlbumError, *_OF_CAMERA)
 
@@ -168,7 +168,7 @@ class CameraNode:
             last is not None
             and last.quality is Quality.OK
             and last.node != self.node.name
-            and self._bus.clock.time() - last.time < _OVERRIDE_S
+            and self._bus.clock.time() - last.time < OVERRIDE_S
         )
 
     def _recipe_run(self) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from growd.config import Chamber
-    from growd.wiring.app import Running
+    from growd.wiring.app import App, Running
 
 SUBCOMMANDS: Final = {
     "list": Command("growd_cli.runs:list_command", "List the runs of recipes, the newest first."),
@@ -129,6 +129,11 @@ def _run(
     finally:
         os.umask(umask)
         release_pins()  # the keeper of pins is the last to end
+    _end(app)
+
+
+def _end(app: App) -> None:
+    """Start again, or tell how it ended."""
     if app.restarts:
         _restart(is_service=app.is_service)
     if app.shutdown_errors:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from growd.bus.messages import Quality
 from growd.control.health import LEVELS, State
+from growd.control.interlocks.feedback import CONFIRM_ABOVE, CONFIRM_S
 from growd.control.topics import commanded, diagnostics, feedback, measured
 from growd.runtime.sentence import Sentence
 from growd.variables import VARIABLES
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from growd.bus.topics import Subscription
     from growd.control.interlocks.base import Interlock
     from growd.control.interlocks.node import Interlocks
-    from growd_commissioning.outputs_under_test import FeedbackSensor, OutputUnderTest
+    from growd_commissioning.outputs_under_test import OutputUnderTest
 
 PERIOD_S: Final = 1.0
 STEADY_S: Final = 300.0  # for readings that say how the variable goes on by itself
@@ -146,9 +147,9 @@ class OutputTrial:
                 names = ", ".join(each.variable for each in self._output.watched)
                 raise _EarlyError(Reason.SENSOR, f"{names} is unknown: check its sensor")
             self._courses = known
-        for sensor in self._output.feedback:
-            if self._reads_on(sensor) is not bool(self._output.safe):
-                await self._confirmed(sensor, stage, wanted=bool(self._output.safe))
+        for device in self._output.feedback:
+            if self._reads_on(device) is not bool(self._output.safe):
+                await self._confirmed(device, stage, wanted=bool(self._output.safe))
 
     async def _switch_on(self) -> None:
         """Command it until it is written."""
@@ -174,8 +175,8 @@ class OutputTrial:
         seen = self._is_seen if self._courses and not output.is_dose else bool
         on_s = output.on_s if self._courses else BRIEFLY_S
         await self._until(lambda: seen() or not self._is_written(), on_s, IS_ON, is_on=True)
-        for sensor in output.feedback:
-            await self._confirmed(sensor, IS_ON, wanted=bool(output.level), is_on=True)
+        for device in output.feedback:
+            await self._confirmed(device, IS_ON, wanted=bool(output.level), is_on=True)
         if not self._is_written() and not output.is_dose and not self._is_seen():
             self._raise_device_failure("it failed while it was on")
             self._raise_held()
@@ -190,8 +191,8 @@ class OutputTrial:
             self._raise_device_failure("it could not be switched off, and may be on")
             if self._clock.monotonic() - began > PAUSE_S:
                 self._raise_held()
-        for sensor in self._output.feedback:
-            await self._confirmed(sensor, SWITCHING_OFF, wanted=bool(self._output.safe))
+        for device in self._output.feedback:
+            await self._confirmed(device, SWITCHING_OFF, wanted=bool(self._output.safe))
 
     async def _watched_after(self) -> Found:
         """Whether the effect comes, and ends."""
@@ -300,30 +301,28 @@ class OutputTrial:
             found.add(level[self._output.field] if self._output.field else level)
         return found.pop() if len(found) == 1 else None
 
-    def _reads_on(self, sensor: FeedbackSensor) -> bool | None:
-        value = self._bus.topics.get(feedback(self._environment, sensor.device)).known
-        return None if value is None else bool(value > sensor.above)
+    def _reads_on(self, device: str) -> bool | None:
+        value = self._bus.topics.get(feedback(self._environment, device)).known
+        return None if value is None else bool(value > CONFIRM_ABOVE)
 
     async def _confirmed(
         self,
-        sensor: FeedbackSensor,
+        device: str,
         stage: str,
         *,
         wanted: bool,
         is_on: bool = False,
     ) -> None:
         """Wait until the feedback reads what is written."""
-        if await self._until(lambda: self._reads_on(sensor) is wanted, sensor.confirm_s, stage, is_on=is_on):
+        if await self._until(lambda: self._reads_on(device) is wanted, CONFIRM_S, stage, is_on=is_on):
             return
-        reads = self._reads_on(sensor)
+        reads = self._reads_on(device)
         if reads is None:
-            raise _EarlyError(Reason.SENSOR, f"the feedback of {sensor.device} is unknown")
+            raise _EarlyError(Reason.SENSOR, f"the feedback of {device} is unknown")
         if reads:
-            words = (
-                f"{sensor.device} is written off, and its feedback says that it is on: switch off its power"
-            )
+            words = f"{device} is written off, and its feedback says that it is on: switch off its power"
             raise _EarlyError(Reason.STAYS_ON, words)
-        words = f"{sensor.device} is written on, and its feedback says that it is off: check wires and power"
+        words = f"{device} is written on, and its feedback says that it is off: check wires and power"
         raise _EarlyError(Reason.NO_EFFECT, words)
 
     def _holder(self) -> Interlock | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from growd.control.interlocks.feedback import CONFIRM_ABOVE, CONFIRM_S
 from growd.control.topics import LIGHT_CHANNELS, light_channels, output_level
 from growd.control.watched_loops import light_loop
 from growd.loops import loop_kind
@@ -39,22 +38,14 @@ _LIGHT_S: Final = 20.0
 
 
 @dataclass(frozen=True)
-class FeedbackSensor:
-    """A sensor of the state of a device: above `above` it is on; it follows within `confirm_s`."""
-
-    device: str
-    above: float
-    confirm_s: float
-
-
-@dataclass(frozen=True)
 class OutputUnderTest:
     """The outputs of one own variable, which are switched together.
 
-    `level_topics` have the levels that were written, for the lamp in a `field`. `place` is the output for its
-    interlocks. It is switched off when `watched` has moved, after `on_s` at most; a dose takes `on_s` in any
-    case, while the outputs `beside` run, such as a pump that mixes the water. The effect may come, and must
-    end, within `after_s`. What `needs_asking` is tested only if somebody names it.
+    `level_topics` have the levels that were written, for the lamp in a `field`. `feedback` has the devices
+    with a sensor of their state. `place` is the output for its interlocks. It is switched off when `watched`
+    has moved, after `on_s` at most; a dose takes `on_s` in any case, while the outputs `beside` run, such as
+    a pump that mixes the water. The effect may come, and must end, within `after_s`. What `needs_asking` is
+    tested only if somebody names it.
     """
 
     name: str
@@ -69,7 +60,7 @@ class OutputUnderTest:
     beside: str = ""
     safe: float = 0.0
     field: str = ""
-    feedback: tuple[FeedbackSensor, ...] = ()
+    feedback: tuple[str, ...] = ()
     needs_asking: bool = False
 
     @property
@@ -134,11 +125,7 @@ def _output(chamber: Chamber, outputs: list[Output]) -> OutputUnderTest:
         if variable in chamber.measured
     )
     longest = max((_on_s(each.variable) for each in watched), default=BRIEFLY_S)
-    sensors = (
-        FeedbackSensor(each.name, CONFIRM_ABOVE, CONFIRM_S)
-        for each in outputs
-        if chamber.confirming(each.name)
-    )
+    confirmed = tuple(each.name for each in outputs if chamber.confirming(each.name))
     return OutputUnderTest(
         " and ".join(each.name for each in outputs),
         first.own_variable,
@@ -151,7 +138,7 @@ def _output(chamber: Chamber, outputs: list[Output]) -> OutputUnderTest:
         is_dose=is_dose,
         beside=CIRCULATION if is_dose and CIRCULATION in chamber.own_variables else "",
         safe=safe,
-        feedback=tuple(sensors),
+        feedback=confirmed,
         needs_asking=first.is_a(*LASTING),
     )
 

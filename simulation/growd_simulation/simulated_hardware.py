@@ -129,7 +129,7 @@ def _wiring(chamber: Chamber) -> Wiring:
         },
         lamp_pins={channel.name: channel.pin for channel in light.channel},
         inverted_lamps=light.inverted,
-        pwm_chips={chamber.config.gpio.pwm_chip: _PWM_CHANNELS},
+        pwm_chips=dict.fromkeys([chamber.config.gpio.pwm_chip] if chamber.pwm_pins else [], _PWM_CHANNELS),
         relays={output.pin: _relay(output) for output in outputs if output.pin is not None},
         stand_ins=tuple(
             (output, WiredRelay(_moved_by(output), channel=output.channel))

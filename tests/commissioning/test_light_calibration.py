@@ -1,5 +1,6 @@
 """The calibration of a lamp in the simulated chamber, whose light is not proportional to its level."""
 
+import logging
 from contextlib import asynccontextmanager
 
 import pytest
@@ -159,7 +160,7 @@ async def test_another_cause_refuses_or_ends_a_calibration(when, cause, words):
         )
 
 
-async def test_a_calibration_reports_progress_and_can_be_stopped(said):
+async def test_a_calibration_reports_progress_and_can_be_stopped(said, caplog):
     async with scene() as on:
         stop = on.rig.bus.services.get(f"{CONTROLLER}/stop_calibration")
         assert not (await stop.call(who="ann"))["success"]
@@ -181,6 +182,7 @@ async def test_a_calibration_reports_progress_and_can_be_stopped(said):
         outcome = await on.calibrated()
         said(outcome["message"])
         assert (outcome["state"], outcome["curve"], outcome["left"]) == ("failed", [], 0)
+        assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
         assert on.clock.monotonic() - before < 90
         assert on.curve() == []
         await on.calibrate()

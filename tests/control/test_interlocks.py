@@ -147,6 +147,17 @@ class TestDosePerHour:
             await on.holds_against_all(VALVE_ON, 1, VALVE, state=False, each_s=200)
             await on.until(lambda: not on.has_tripped(self.NAME), 3_600)
 
+    async def test_it_has_no_volume_if_the_flow_of_one_valve_is_not_known(self):
+        valve, spare = replace(VALVE, flow_ml_min=250.0), replace(VALVE, name="spare", pin=22)
+        for relays, has_volume in (((valve,), True), ((valve, spare), False)):
+            async with stage(chamber(interlock=self.LIMITS, relays=relays)) as on:
+                (found,) = [
+                    each
+                    for each in on.bus.find_node("environment_1/interlocks").information()["interlocks"]
+                    if each["name"].endswith(self.NAME)
+                ]
+                assert ("limit_litres" in {each["name"] for each in found["limits"]}) == has_volume
+
     @pytest.mark.parametrize("is_killed", [False, True])
     async def test_a_restart_gives_no_second_dose(self, is_killed):
         memory = ShortMemory()

@@ -944,7 +944,7 @@ class TestFeedback:
 
     def test_an_old_or_a_missing_reading_proves_nothing(self):
         times = OnTimes()
-        lock = NotConfirmed("it", "feedback/it", times, confirm_s=10, above=0.5, stale_after_s=30)
+        lock = NotConfirmed("it", "feedback/it", times, stale_after_s=30)
         times.wrote("it", 0.0, 0.0)
         lock.on_message("feedback/it", 1.0, 0.0)
         for now in (0.0, 15.0):

@@ -63,6 +63,19 @@ async def test_a_recipe_runs_pauses_skips_and_stops(shared, browser, client):
         await expect(page).to_have_url(re.compile(r"/charts\?range=any&start=\d+&end=\d+"))
 
 
+async def test_the_plan_stays_if_growd_cannot_draw_it_again(shared, browser, client):
+    async with recipes(shared, browser) as page:
+        await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days")
+        phases = page.get_by_label("Skip to a phase")
+        await phases.select_option("3")
+        refused = {"success": False, "message": "32 recipes are being drawn; try again", "plan": None}
+        await page.route(f"**/service/{PLACE}/recipe_plan", lambda route: route.fulfill(json=refused))
+        async with page.expect_response("**/recipe_plan"):
+            await press(page, "Pause")
+        await expect(page.get_by_role("button", name="Resume")).to_be_visible()
+        await expect(phases).to_have_value("3")
+
+
 async def test_no_recipe_is_started_while_another_one_runs(shared, browser, client):
     async with recipes(shared, browser, "recipe=demo_day") as page:
         await expect(page.get_by_role("button", name="Start", exact=True)).to_be_enabled()

@@ -178,7 +178,8 @@ async def test_a_command_is_stored_as_it_changes_and_its_end_as_null(rig):
 
 
 async def test_an_override_that_the_controller_repeats_is_marked_manual(rig):
-    async with in_tasks(DirectController(rig.bus, "environment_1", "air_temperature", override_s=20)):
+    async with in_tasks(DirectController(rig.bus, "environment_1", "air_temperature")):
+        await rig.bus.parameters.set("environment_1/controllers/air_temperature/override", 20.0)
         await rig.publish(WANTED, 0.5)
         await rig.clock.advance(10)
         await rig.publish(COMMANDED, 1.0, node=rig.client)

@@ -115,8 +115,8 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
         "CO₂: {litres} l, {grams} g (bei 20 °C und 1013 hPa).",
     ),
     "co2_no_flow": (
-        ("The volume is not known: flow_ml_min, the flow of the open valve, is not configured."),
-        ("Die Menge ist nicht bekannt: flow_ml_min, der Durchfluss des offenen Ventils, fehlt."),
+        "The volume is not known: flow_ml_min, the flow of the open valve, is not configured.",
+        "Die Menge ist nicht bekannt: flow_ml_min, der Durchfluss des offenen Ventils, fehlt.",
     ),
     "litres": ("CO₂ in l", "CO₂ in l"),
     "events": ("Faults, interlocks and gaps", "Störungen, Verriegelungen und Lücken"),

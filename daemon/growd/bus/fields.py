@@ -183,7 +183,7 @@ def _is_text(value: str) -> bool:
 
 
 AHEAD_S: Final = 10.0
-"""So far a client's clock may be ahead; what it says of that time is of now."""
+"""How far a client's clock may be ahead, in seconds. Such a time counts as now."""
 
 
 def past_time(time: float, now: float) -> float:

@@ -115,10 +115,9 @@ class Node:
         now = self._bus.clock.time()
         if time and not channel.takes_past:
             raise InvalidValueError("time", "0 (only notes and manual measurements have another time)", time)
-        at = past_time(time, now)
+        moment = whole_microseconds(past_time(time, now))
         self.publisher(channel.name)
         quality = Quality.STALE if is_release else Quality.OK
-        moment = whole_microseconds(at) if time else now
         return channel.deliver(value, moment, quality, self.name, is_past=bool(time))
 
     def subscribe(self, *topics: str, depth: int = 64, of_others: bool = False) -> Subscription:

@@ -88,7 +88,7 @@ class Sensor(Section, frozen=True):
 
     points: tuple[tuple[float, float], ...] = ()
     """Two points of a straight line, in volts and value, such as [[2.80, 0], [1.20, 100]]. Values further
-    beyond them than 5 % of the span are a fault."""
+    beyond them than 5 % of the span are a fault. Inputs must stay below the supply voltage."""
 
     probe_k: Annotated[float, Meta(ge=0.1, le=10)] = 1.0
     """The cell constant (K) of its probe."""

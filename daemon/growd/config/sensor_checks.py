@@ -27,7 +27,7 @@ KINDS_WITH: Final = {name: kinds_with(name) for name in Sensor.__struct_fields__
 PULLED_UP_PINS: Final = (2, 3)
 """With 1.8 kOhm to 3.3 V on the board, for I2C: raspberrypi.com, "GPIO pads control" and the schematics."""
 
-_ADS1115_V: Final = 6.144  # its widest range
+_ADS1115_V: Final = 6.144  # the widest of `growd_drivers.ads1115.RANGES_MV`
 _PLAIN: Final = Sensor(name="any", kind=next(iter(SENSOR_KINDS)))
 
 

@@ -52,7 +52,6 @@ class Controller(ABC):
         environment: str,
         variable: str,
         *,
-        override_s: float,
         more_inputs: tuple[str, ...],
     ) -> None:
         self.node: Node = bus.node(f"{environment}/controllers/{variable}")
@@ -64,7 +63,7 @@ class Controller(ABC):
         self.node.open(self._desired_topic)
         self._end_topic = desired(environment, "recipe_end")
         self._inputs = tuple(dict.fromkeys((self._desired_topic, *more_inputs)))
-        self._override_time = self._number("override", override_s, 0, 86_400, "s")
+        self._override_time = self._number("override", OVERRIDE_S, 0, 86_400, "s")
         left = Field("override_left", Kind.FLOAT64, 0, 86_400, "s", default=0.0)
         self._override_left = self.node.declare(f"{self.node.name}/override_left", left, read_only=True)
         self._override: tuple[float, float, float] | None = None  # value, start, for how long
@@ -240,14 +239,13 @@ class LightController(Controller):
         minimum_duty: float = 0.0,
         is_switched: bool = False,
         measured_stale_after_s: float = 30.0,
-        override_s: float = OVERRIDE_S,
         mix: Mapping[str, float] | None = None,
     ) -> None:
         variable = "light_illuminance"
         self._measured_topic = measured(environment, variable)
         is_measured = not bus.topics.get(self._measured_topic).is_open  # in a chamber with a light sensor
         inputs = (self._measured_topic,) if is_measured and not is_switched else ()
-        super().__init__(bus, environment, variable, override_s=override_s, more_inputs=inputs)
+        super().__init__(bus, environment, variable, more_inputs=inputs)
         self._full_scale = self._number("full_scale", full_scale_lux, 1, 1_000_000, "lux")
         self._trim_time = self._number("trim_time", TRIM_TIME_S, 1, 86_400, "s")
         self._saved_curve = self.node.declare(f"{self.node.name}/curve", CurveField("curve"))
@@ -354,13 +352,11 @@ class DirectController(Controller):
         bus: Bus,
         environment: str,
         variable: str,
-        *,
-        override_s: float = OVERRIDE_S,
     ) -> None:
         self._field = _LIGHT_FIELDS.get(variable)
         self._all_channels_topic = commanded(environment, "light_channels")
         all_channels = () if self._field is None else (self._all_channels_topic,)
-        super().__init__(bus, environment, variable, override_s=override_s, more_inputs=all_channels)
+        super().__init__(bus, environment, variable, more_inputs=all_channels)
         self._desired: float | None = None
 
     def _take_input(self, message: Message) -> bool:

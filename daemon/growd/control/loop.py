@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from growd.bus.fields import Field, Kind
-from growd.control.controllers import OVERRIDE_S, Controller
+from growd.control.controllers import Controller
 from growd.control.loop_inputs import Applied
 from growd.control.loop_laws import DOSE_SHARE, DosePlan, Hysteresis, Sides
 from growd.control.pid import Gains, Pid
@@ -108,7 +108,6 @@ class LoopController(Controller):
         floor: Callable[[], float] | None = None,
         lamp: LampShare | None = None,
         measured_stale_after_s: float = 30.0,
-        override_s: float = OVERRIDE_S,
         remedy: str = "",
     ) -> None:
         self.variable = variable
@@ -118,7 +117,7 @@ class LoopController(Controller):
         self._applied = Applied(bus, environment, raises, lowers)
         self._measured_topic = measured(environment, variable)
         inputs = (self._measured_topic, *self._applied.topics)
-        super().__init__(bus, environment, variable, override_s=override_s, more_inputs=inputs)
+        super().__init__(bus, environment, variable, more_inputs=inputs)
         self._declare(settings, has_lowering=bool(lowers))
         self._measured_stale_after = measured_stale_after_s
         self._has_lowering = bool(lowers)

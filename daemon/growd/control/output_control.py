@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from growd.control.controllers import OVERRIDE_S, Controller
+from growd.control.controllers import Controller
 from growd.control.dosing import Doser
 from growd.control.topics import OUTPUT_LEVEL, commanded, output_level
 
@@ -56,7 +56,6 @@ class OutputController(Controller):
         minimum_on_s: float = 4.0,
         minimum_off_s: float = 2.0,
         minimum_cycle_s: float = 0.0,
-        override_s: float = OVERRIDE_S,
     ) -> None:
         self._demands = {commanded(environment, each.variable): each for each in demands}
         self._levels: dict[str, float | None] = {}  # that were written; None if it is not known
@@ -64,7 +63,7 @@ class OutputController(Controller):
             topics = (bus.topics.declare(output_level(environment, each), OUTPUT_LEVEL) for each in outputs)
             self._levels = {topic.name: None for topic in topics}
         more_inputs = (*self._demands, *self._levels)
-        super().__init__(bus, environment, variable, override_s=override_s, more_inputs=more_inputs)
+        super().__init__(bus, environment, variable, more_inputs=more_inputs)
         self._can_dim = can_dim
         self._share = share
         self._doser = Doser(minimum_on_s, minimum_off_s, minimum_cycle_s)

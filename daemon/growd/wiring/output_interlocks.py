@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.interlocks.conditions import Threshold, WhileBeyond, is_on, level_of, state_of
-from growd.control.interlocks.feedback import CONFIRM_ABOVE, CONFIRM_S, NotConfirmed
+from growd.control.interlocks.feedback import NotConfirmed
 from growd.control.interlocks.limits import (
     DAY_S,
     PUMP_ON_S,
@@ -134,8 +134,6 @@ class OutputInterlocks:
             output.name,
             feedback(chamber.environment, output.name),
             self._times_of(output),
-            confirm_s=CONFIRM_S,
-            above=CONFIRM_ABOVE,
             stale_after_s=chamber.feedback_stale_after_s(output.name),
             counter=counters_of(chamber, output),
         )

@@ -60,8 +60,9 @@ class ValveInterlocks:
             rest_s=_VALVE_REST_S,
             words=VALVE_WORDS,
         )
-        valves = [each for each in self._inputs.chamber.outputs if each.own_variable in holds]
-        flow_l_min = sum(each.flow_ml_min or 0.0 for each in valves) / 1000 or None
+        valves = (each for each in self._inputs.chamber.outputs if each.own_variable in holds)
+        flows = [each.flow_ml_min or 0.0 for each in valves]
+        flow_l_min = sum(flows) / 1000 if all(flows) else None
         self._dose = DosePerHour(times, limits.dose_s, flow_l_min, holds)
         yield self._dose
         if self._sensors:

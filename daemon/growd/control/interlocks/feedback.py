@@ -21,7 +21,7 @@ CONFIRM_ABOVE: Final = 0.5
 
 
 class NotConfirmed(Interlock):
-    """An output was written on or off for `confirm_s`, and its feedback differs.
+    """An output was written on or off for `CONFIRM_S`, and its feedback differs.
 
     One that stays on although it was written off is a failure. `counter` are the own variables of outputs
     that work against it, which run meanwhile. A reading older than `stale_after_s` proves nothing.
@@ -33,18 +33,14 @@ class NotConfirmed(Interlock):
         topic: str,
         times: OnTimes,
         *,
-        confirm_s: float,
-        above: float,
         stale_after_s: float,
         counter: Iterable[str] = (),
     ) -> None:
-        limits = {"confirm": (confirm_s, "s"), "above": (above, "")}
+        limits = {"confirm": (CONFIRM_S, "s"), "above": (CONFIRM_ABOVE, "")}
         super().__init__(f"{device}_not_confirmed", counter, limits)
         self.listens = frozenset({topic})
         self._device = device
         self._times = times
-        self._confirm = confirm_s
-        self._above = above
         self._stale_after = stale_after_s
         self._value: float | None = None
         self._came = -math.inf
@@ -64,7 +60,7 @@ class NotConfirmed(Interlock):
         if self._differs_since is None or self._is_stuck != reads_on:
             self._differs_since, self._is_stuck = now, reads_on
         lasted = self._times.stretch(now) if is_on else self._times.rest(now)
-        if min(lasted, now - self._differs_since) < self._confirm:
+        if min(lasted, now - self._differs_since) < CONFIRM_S:
             self.reason = ""
         elif reads_on:
             self.reason = (
@@ -88,4 +84,4 @@ class NotConfirmed(Interlock):
     def _reads_on(self, now: float) -> bool | None:
         if self._value is None or now - self._came > self._stale_after:
             return None
-        return self._value > self._above
+        return self._value > CONFIRM_ABOVE

@@ -1,4 +1,4 @@
-"""A recipe runner in its own process, weeks in seconds, measured by `bench/recipe_run.py`.
+"""A recipe runner in its own process, weeks in seconds, for `recipe_run`.
 
 Each line on standard input is a job, for which a process is forked; its id is printed. It runs the real
 runner, bus and journal on a clock that jumps to the next tick when nothing is left to do. The time is saved
