@@ -73,6 +73,14 @@ def test_the_oldest_go_first_when_the_budget_is_short_but_those_of_runs_stay(alb
     assert len([photo for photo in kept if photo.time >= START + 9 * DAY_S]) == 24
 
 
+def test_photos_that_are_all_kept_for_longer_are_not_thinned_before(album):
+    all_of = album(budget_mb=10, keep_days=90)
+    for number in range(4):
+        take(all_of, START + 600 * number, size=1_000)
+    all_of.thin(START + 70 * DAY_S)
+    assert len(all_of.all()) == 4
+
+
 def test_photos_of_runs_stay_at_any_age_while_there_is_room(album):
     old = album(budget_mb=10, keep_days=1, hourly_days=2)
     for number in range(5 * 24):

@@ -146,11 +146,13 @@ async def test_a_tripped_interlock_is_shown_and_is_a_failure_if_it_needs_a_reset
         states = [
             InterlockStatus("e/interlocks/one", True, "it is too warm", needs_reset, since),
             InterlockStatus("e/interlocks/other", False, "", False, since),
+            InterlockStatus("e/interlocks/still", True, "it mixes", False, since, is_expected=True),
         ]
         daemon.bus.node("e/interlocks").describe("interlocks", lambda: msgspec.to_builtins(states))
         exit_status, printed = await asked(daemon)
         assert exit_status == needs_reset
-        (line,) = [line for line in printed.splitlines() if "interlocks" in line]
+        line, pause = [line for line in printed.splitlines() if "interlocks" in line]
+        assert pause.startswith("e/interlocks/still pauses its outputs, for ")
         assert ("FAILED: " if needs_reset else "warning: ") + "it is too warm" in printed
         assert line.startswith("e/interlocks/one has tripped, for ")
         assert (": it is too warm; reset it with the service e/interlocks/one/reset" in line) == needs_reset
@@ -158,6 +160,7 @@ async def test_a_tripped_interlock_is_shown_and_is_a_failure_if_it_needs_a_reset
     assert [(each["name"], each["tripped"]) for each in json.loads(document)["interlocks"]] == [
         ("e/interlocks/one", True),
         ("e/interlocks/other", False),
+        ("e/interlocks/still", True),
     ]
 
 

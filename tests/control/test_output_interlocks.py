@@ -1,5 +1,6 @@
 """Every interlock of heaters, coolers, humidifiers, pumps, dosing and conditions, on simulated hardware."""
 
+import logging
 import math
 from contextlib import asynccontextmanager
 from copy import deepcopy
@@ -678,11 +679,15 @@ class TestDoseLimits:
             given = await on.until(lambda: not runs(on, "nutrient_ph_down"), 30)
             assert given == pytest.approx(2.0, abs=1.0), "ml: half of 1.0 pH, 20 l, 0.2 ml for a litre"
 
-    async def test_no_dose_begins_in_still_water(self):
+    async def test_no_dose_begins_in_still_water(self, caplog):
+        caplog.set_level(logging.INFO)
         outputs = (output("nutrient_a", needs=""), output("water_circulation"))
         async with on_stage(*outputs) as on:
             await by_hand(on, "nutrient_a", 3_600, 30)
             assert not runs(on, "nutrient_a")
+            told = [each for each in caplog.records if "still_water" in each.getMessage()]
+            assert told  # a pause, and no trip
+            assert not [each for each in told if "tripped" in each.getMessage()]
             await by_hand(on, "water_circulation", 1, 290)
             assert not runs(on, "nutrient_a")
             await on.clock.advance(20)

@@ -6,6 +6,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
+from growd.config import StorageRuleOptions, Store
 from growd.store.storage_rule import ChangeRule, StorageRule
 from growd.variables import VARIABLES, Variable
 
@@ -40,6 +41,12 @@ def times_of(samples):
 def test_stored_points_are_never_closer_than_the_minimum_interval(samples):
     stored = stored_by(StorageRule(CO2), samples)
     assert all(later - earlier >= 5 for (earlier, _), (later, _) in itertools.pairwise(stored))
+
+
+def test_the_configured_band_takes_the_place_of_both():
+    options = StorageRuleOptions(absolute_band=2.0, minimum_interval_s=0.0)
+    rule = StorageRule(CO2, Store(variable={CO2.name: options}))
+    assert stored_by(rule, [(1, 1_000.0), (1, 1_003.0), (1, 1_004.0)]) == [(101.0, 1_000.0), (102.0, 1_003.0)]
 
 
 @given(steps)

@@ -19,6 +19,7 @@ from growd.config import (
     load,
 )
 from growd.config.profiles import profile_path
+from growd.config.services import Gpio
 from growd.runtime.clock import RealClock
 from growd.wiring.hardware import opened_hardware
 from growd.wiring.outputs import check_pwm, lamp_channel, output_device, place_of_output
@@ -127,6 +128,10 @@ async def test_two_lamp_channels_on_one_pwm_channel_of_this_model_are_refused(mo
     with said.raises(ConfigError):
         async with opened_hardware(Config(simulator=real, light=light), Bus(RealClock()), None):
             pass
+    async with opened_hardware(
+        Config(simulator=real, gpio=Gpio(pwm_chip=2)), Bus(RealClock()), None
+    ) as found:
+        assert found.pwm_chip == 2
     red = Light(kind="hardware_pwm", channel=(ChannelOptions(name="red", pin=12),))
     blue = Light(kind="hardware_pwm", channel=(ChannelOptions(name="blue", pin=18),))
     two = Config(light=red, chamber={"shelf_2": ChamberOptions(light=blue)})
