@@ -113,6 +113,13 @@ def test_a_missing_or_refusing_pwm_chip_is_an_error_of_the_lamp_with_advice(mach
     wired.close()
 
 
+async def test_the_pwm_chip_is_that_of_the_configuration(machine, monkeypatch):
+    monkeypatch.setattr("growd.wiring.hardware.open_hardware", lambda **_: machine)
+    config = Config(simulator=Simulator(enabled=False), gpio=Gpio(pwm_chip=2))
+    async with opened_hardware(config, Bus(RealClock()), None) as found:
+        assert found.pwm_chip == 2
+
+
 async def test_two_lamp_channels_on_one_pwm_channel_of_this_model_are_refused(monkeypatch, said):
     pins = {"white": 12, "red": 13, "blue": 18}
     light = Light(kind="hardware_pwm")
