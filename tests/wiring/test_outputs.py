@@ -135,10 +135,6 @@ async def test_two_lamp_channels_on_one_pwm_channel_of_this_model_are_refused(mo
     with said.raises(ConfigError):
         async with opened_hardware(Config(simulator=real, light=light), Bus(RealClock()), None):
             pass
-    async with opened_hardware(
-        Config(simulator=real, gpio=Gpio(pwm_chip=2)), Bus(RealClock()), None
-    ) as found:
-        assert found.pwm_chip == 2
     red = Light(kind="hardware_pwm", channel=(ChannelOptions(name="red", pin=12),))
     blue = Light(kind="hardware_pwm", channel=(ChannelOptions(name="blue", pin=18),))
     two = Config(light=red, chamber={"shelf_2": ChamberOptions(light=blue)})
