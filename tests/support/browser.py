@@ -83,7 +83,12 @@ async def opened(browser, url, **options):
         tab = Tab(await context.new_page())
         tab.watch()
         await tab.page.goto(url)
-        yield tab
+        try:
+            yield tab
+        except Exception as error:
+            text = await tab.page.locator("body").inner_text()
+            error.add_note("\n".join(("The page said:", text, *tab.errors)))
+            raise
         assert tab.errors == [], tab.errors
     finally:
         await context.close()
