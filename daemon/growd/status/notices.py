@@ -64,6 +64,9 @@ def variable_name(name: str) -> str:
 
 
 CHECK_DEVICE: Final = "Check its plug, its cable and its power."
+_ADVICE: Final = re.compile(r": (?=(?:add|calibrate|check|install|plug|run|set|switch|take) )")
+"""What leads to the advice in an error of a driver."""
+
 CAMERA: Final = "device_camera"
 """The code of a failed camera, whose reason says what to check."""
 MAKE_ROOM: Final = "Delete files that nobody needs, or use a larger disk."
@@ -74,8 +77,8 @@ _MEGABYTE: Final = 1e6
 
 def reason_and_remedy(message: str) -> tuple[str, str]:
     """The error of a device without its advice, and the advice: what to check."""
-    reason, found, what = message.partition(": check ")
-    return reason, f"Check {what}." if found else CHECK_DEVICE
+    reason, *advice = _ADVICE.split(message, maxsplit=1)
+    return reason, f"{advice[0][0].upper()}{advice[0][1:]}." if advice else CHECK_DEVICE
 
 
 def notices_of(status: Status) -> list[Notice]:
