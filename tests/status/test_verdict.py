@@ -106,6 +106,15 @@ def test_a_start_is_calm_until_a_sensor_has_answered():
     assert verdict(replace(warming, problems=[Problem("no disk", is_failure=True)])).state == "trouble"
 
 
+def test_a_set_point_that_is_not_saved_makes_a_full_disk_a_failure():
+    machine = replace(MACHINE, disk_bytes=1_000_000, disk_free_bytes=0)
+    full = replace(EMPTY, machine=machine)
+    assert (verdict(full).state, verdict(full).code) == ("attention", "disk_full")
+    unsaved = Problem("set points can't be saved", is_failure=True, code="set_points_not_saved")
+    found = verdict(replace(full, problems=[unsaved]))
+    assert (found.state, found.code, found.effects) == ("trouble", "disk_full", 1)
+
+
 def test_a_database_has_time_to_start_and_is_neither_well_nor_away_meanwhile():
     fresh = replace(
         EMPTY,

@@ -360,14 +360,15 @@ def _of_machine(status: Status) -> Iterator[Notice]:
     machine = status.machine
     if machine is None:
         return
+    fields: dict[str, Any]
     warns = partial(Notice, "warning", "machine")
     if has_little_disk(machine):
         free_mb = round((machine.disk_free_bytes or 0) / _MEGABYTE)
-        text = f"the disk of the data folder is nearly full: {free_mb} MB are free"
-        remedy = MAKE_ROOM
-        yield warns(text, "disk", code="disk_full", fields={"free_mb": free_mb}, remedy=remedy)
+        words = f"nearly full: {free_mb} MB are free" if free_mb else "full"
+        text, fields = f"the disk of the data folder is {words}", {"free_mb": free_mb}
+        yield warns(text, "disk", code="disk_full", fields=fields, remedy=MAKE_ROOM)
     for trouble in machine.troubles or []:
-        fields: dict[str, Any] = {"trouble": trouble}
+        fields = {"trouble": trouble}
         remedy = "Use the power supply of the Raspberry Pi, and cool it."
         yield warns(
             f"the machine reports {trouble}", trouble, code="machine_trouble", fields=fields, remedy=remedy
