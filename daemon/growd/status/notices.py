@@ -187,16 +187,21 @@ def _of_devices(status: Status, people: People) -> Iterator[Notice]:
     for device in status.devices:
         if device.line:
             lines.setdefault(device.line, []).append(device.name)
-    failed = {device.name for device in status.devices if device.has_failed}
+    failed = {
+        each.name: each.counters.last_error or each.message for each in status.devices if each.has_failed
+    }
     for line, names in lines.items():
-        if len(names) > 1 and failed.issuperset(names):
+        if len(names) > 1 and failed.keys() >= {*names}:
             fields = {"line": line, "devices": [people.place(name) for name in names]}
-            text = f"no sensor at {line} answers ({', '.join(fields['devices'])})"
-            remedy = f"Check the wiring and the power of {line}."
-            yield Notice("failure", "line", text, line, code="line_failed", fields=fields, remedy=remedy)
+            reason, remedy = f"no sensor at {line} answers", f"Check the wiring and the power of {line}."
+            code, errors = "line_failed", {failed[name] for name in names}
+            if len(errors) == 1:  # that of the bus, such as that it is switched off
+                code, (reason, remedy) = "line_unusable", reason_and_remedy(errors.pop())
+            text = f"{reason} ({', '.join(fields['devices'])})"
+            yield Notice("failure", "line", text, line, code=code, fields=fields, remedy=remedy)
     for device in status.devices:
         if device.has_failed:
-            why = device.counters.last_error or device.message
+            why = failed[device.name]
             fields = {"device": people.place(device.name), "message": why, "line": device.line}
             fields["cause"] = device.code
             is_camera = device.code == CAMERA
