@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from growd.bus.errors import counted
 from growd.runtime.text import columns, duration, moment
 from growd.status.model import has_little_disk
-from growd.status.notices import notices_of
+from growd.status.notices import notices_of, variable_name
 from growd.status.summary import verdict_of
 from growd_cli.output import number
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         DeviceStatus,
         HandStatus,
         InterlockStatus,
+        Notice,
         OutputStatus,
         Reading,
         RecipeStatus,
@@ -98,8 +99,24 @@ def _verdict(status: Status) -> Iterator[str]:
             continue  # the first line says it
         advice = f". {each.remedy}" if each.remedy else ""
         yield f"{_LEADS[each.severity]}: {each.text}{advice}"
-        yield from (f"  so: {effect.text}" for effect in each.effects)
+        yield from (f"  so: {effect}" for effect in _effects(each))
     yield verdict.line
+
+
+def _effects(cause: Notice) -> Iterator[str]:
+    """The effects of a cause: what is unknown and what is held in one line each."""
+    unknown: list[str] = []
+    held: list[str] = []
+    for each in cause.effects:
+        if each.kind == "variable":
+            unknown.append(each.text.removesuffix(" is unknown"))
+        elif each.kind == "interlock" and each.fields["holds"]:
+            held += map(variable_name, each.fields["holds"])
+        elif (cause.kind, each.kind) != ("line", "device"):  # which the cause names
+            yield each.text
+    for words, names in (("unknown", unknown), ("held", held)):
+        if names:
+            yield f"{words}: {', '.join(dict.fromkeys(names))}"
 
 
 def _of_recipe(recipe: RecipeStatus, now: float, zone: tzinfo | None) -> str:

@@ -111,7 +111,7 @@ def pub(*, daemon: DaemonOptions, name: str, values: tuple[str, ...], as_json: b
     if as_json:
         print_json(answer)
     elif "hint" in answer:
-        _notify(answer["hint"])
+        _notify(f"{name}: {answer['hint']}")
 
 
 @topic.command()
@@ -129,7 +129,7 @@ def release(*, daemon: DaemonOptions, name: str) -> None:
         look_up(client, "topic", name, kind=dict[str, Any])
         answer = client.post("topic", name, [None], kind=dict[str, Any])
     if "hint" in answer:
-        _notify(answer["hint"])
+        _notify(f"{name}: {answer['hint']}")
 
 
 def _follow(client: DaemonClient, topic: str) -> Iterator[TopicMessage]:

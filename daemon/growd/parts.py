@@ -195,7 +195,7 @@ async def parts_opened(
     stop = asyncio.create_task((stopped or asyncio.Event()).wait(), name="parts: stop")
     try:
         for name, place in parts.items():
-            opened.append(_Part(name, failed))
+            opened.append(_Part(name, failed, around.api))
             await opened[-1].open(place, around, stop)
             if stop.done():
                 break
@@ -209,9 +209,11 @@ async def parts_opened(
 class _Part:
     """A part in a task of its own, so that it can neither end nor hold up the daemon."""
 
-    def __init__(self, name: str, failed: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, name: str, failed: dict[str, dict[str, Any]], api: Api) -> None:
         self._name = name
         self._failed = failed
+        self._api = api
+        self._offered = slice(len(api.of_parts), None)  # which operations of parts are its own
         self._opened = asyncio.get_running_loop().create_future()
         self._end = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -241,6 +243,7 @@ class _Part:
         try:
             opened = await asyncio.to_thread(found, place)
             async with opened(around):
+                self._offered = slice(self._offered.start, len(self._api.of_parts))
                 self._opened.set_result(None)
                 await self._end.wait()
         except ConfigError as error:
@@ -256,7 +259,8 @@ class _Part:
                 self._opened.set_result(None)
 
     def _fail(self, error: BaseException) -> None:
-        self._failed[self._name] = _failure(self._name, error)
+        failure = self._failed[self._name] = _failure(self._name, error)
+        self._api.withdraw(self._api.of_parts[self._offered], failure["text"])
 
 
 def found(place: str) -> Any:

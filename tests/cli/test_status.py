@@ -19,7 +19,15 @@ from growd.control.topics import commanded, declare_environment, desired, measur
 from growd.host.hold import Hold, Holder
 from growd.host.machine import MachineStatus
 from growd.recipes.status import RECIPE_STATE
-from growd.status.model import Counters, DeviceStatus, HandStatus, InterlockStatus, RecipeStatus
+from growd.status.model import (
+    Counters,
+    DeviceStatus,
+    HandStatus,
+    InterlockStatus,
+    Reading,
+    RecipeStatus,
+    VariableStatus,
+)
 from growd.status.notices import notices_of
 from growd.status.status_node import StatusNode
 from growd.store.database_node import DatabaseStatus
@@ -172,6 +180,29 @@ def test_the_table_is_aligned_and_shows_ages(said):
         DeviceStatus("ahead", "failed", now + 60, "no", Counters(0, 1, 1, 0.0, "no", now + 60)),
     ]
     said(report(replace(EMPTY, time=now, devices=found)).splitlines()[:4])
+
+
+def test_the_effects_of_a_dead_bus_are_few_lines_below_it():
+    names = ("air_carbon_dioxide", "air_temperature")
+    gone = Reading(None, "fault", 1.0, "filter")
+    counters = (Counters(0, 2, 1, 4.5, f"no answer of {name}", 9.0) for name in names)
+    found = replace(
+        EMPTY,
+        devices=[
+            DeviceStatus(f"e/{name}", "failed", 1.0, "", each, [name], "i2c-1")
+            for name, each in zip(names, counters, strict=True)
+        ],
+        variables=[VariableStatus("e", each, "", gone, None, None, 0.0, is_sensed=True) for each in names],
+        interlocks=[
+            InterlockStatus(
+                f"e/interlocks/{each}_unknown", True, "unknown", False, 2.0, holds=holds, reads=[each]
+            )
+            for each, holds in zip(names, (["valve"], ["heater", "valve"]), strict=True)
+        ],
+    )
+    cause, *effects = report(found).split("FAILED: ")[1].splitlines()[:-1]
+    assert cause.startswith("no sensor at i2c-1 answers")
+    assert effects == ["  so: unknown: CO₂, Air temperature", "  so: held: valve, heater"]
 
 
 async def test_an_unknown_host_name_is_reported_as_such():

@@ -160,11 +160,8 @@ async def test_on_a_full_disk_a_set_point_applies_and_the_answer_warns(chamber):
         assert words == "could not be saved, so it ends with a restart: [Errno 28] No space left on device"
         assert now(chamber) == 21.5
         node = chamber.runner.node
-        await chamber.clock.advance(1)
-        assert (
-            "set points by hand can't be saved and are lost if growd ends"
-            in node.details()["problems"][0]["text"]
-        )
+        (problem,) = node.details()["problems"]  # at once
+        assert (problem["code"], problem["is_failure"]) == ("set_points_not_saved", True)
         chamber.set_points_by_hand.broken = False
         await chamber.clock.advance(1)
         assert node.details()["problems"] == []

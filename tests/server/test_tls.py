@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import shutil
 import socket
 import ssl
@@ -235,6 +236,13 @@ class TestFiles:
         assert self.refused(files) == f"[tls] key: {files.key} can't be read: No such file or directory"
         files.certificate.unlink()
         assert self.refused(files).startswith(f"[tls] certificate: {files.certificate} can't be read")
+
+    @pytest.mark.parametrize("name", ["certificate", "key"])
+    def test_a_pipe_is_not_waited_for(self, files, name):
+        pipe = getattr(files, name)
+        pipe.unlink()
+        os.mkfifo(pipe)
+        assert self.refused(files) == f"[tls] {name}: {pipe} is not a regular file"
 
     @pytest.mark.parametrize("text", ["", "x", "-----BEGIN {0}-----\nAAAA\n-----END {0}-----\n"])
     def test_what_is_no_key_or_no_certificate(self, files, text):

@@ -1,12 +1,13 @@
 """What a status says a person should know, and the service that helps."""
 
 import msgspec
+import pytest
 from msgspec.structs import replace
 
 from growd.bus import Bus
 from growd.host.hold import Hold, Holder
 from growd.status.model import DeviceStatus, InterlockStatus, OpenAlert, Problem
-from growd.status.notices import notices_of
+from growd.status.notices import CHECK_DEVICE, notices_of
 from growd.status.status_node import StatusNode
 from growd.store.database_node import DatabaseStatus, IndexBuild
 from support.clock import ManualClock
@@ -69,11 +70,21 @@ def test_a_notice_says_what_it_is_about_and_since_when():
     assert NOTICES[4].since == 60.0
 
 
-def test_the_advice_of_a_device_is_its_remedy_and_said_once():
-    failed = DeviceStatus("e/air", "failed", 2.0, "no answer at 0x61: check its wiring", NEVER)
+@pytest.mark.parametrize(
+    ("reason", "advice", "remedy"),
+    [
+        ("no answer", ": check its wiring", "Check its wiring."),
+        ("not there", ": plug it in, or check: its name", "Plug it in, or check: its name."),
+        ("not opened", ": add growd's user to the group dialout", "Add growd's user to the group dialout."),
+        ("not opened: another program uses it", "", CHECK_DEVICE),
+        ("no answer", "", CHECK_DEVICE),
+    ],
+)
+def test_the_advice_of_a_device_is_its_remedy_and_said_once(reason, advice, remedy):
+    failed = DeviceStatus("e/air", "failed", 2.0, f"{reason}{advice}", NEVER)
     (notice,) = notices_of(replace(EMPTY, devices=[failed]))
-    assert notice.text.endswith("no answer at 0x61")
-    assert notice.remedy == "Check its wiring."
+    assert notice.text.endswith(f": {reason}")
+    assert notice.remedy == remedy
 
 
 async def test_the_node_has_the_notices_with_the_status():

@@ -79,6 +79,24 @@ def test_all_devices_of_a_line_that_fail_are_one_notice_of_the_line():
     assert (cause.code, cause.fields["line"], len(cause.effects)) == ("line_failed", "i2c-1", 6)
 
 
+def test_an_error_of_the_bus_is_the_sentence_and_the_remedy_of_its_line():
+    off = "I2C bus 1 is not there: switch I2C on with `growd setup-pi`"
+    devices = [DeviceStatus(f"e/{name}", "failed", 1.0, off, NEVER, [], "i2c-1") for name in ("a", "b")]
+    (cause,) = notices_of(replace(EMPTY, devices=devices))
+    assert (cause.code, cause.fields["devices"]) == ("line_unusable", ["a", "b"])
+    assert cause.text == "I2C bus 1 is not there (a, b)"
+    assert cause.remedy == "Switch I2C on with `growd setup-pi`."
+
+
+def test_sensors_that_hear_nothing_since_the_broker_is_away_are_its_effects():
+    away = Problem("no MQTT broker at b:1883", is_failure=True, code="broker_away")
+    silent = replace(NEVER, last_error=f"no value has come for 30 s: {away.text}")
+    devices = [DeviceStatus(f"e/{name}", "failed", 1.0, "no value", silent) for name in ("a", "b")]
+    other = DeviceStatus("e/c", "failed", 1.0, "no answer", NEVER)
+    found = notices_of(replace(EMPTY, devices=[*devices, other], problems=[away]))
+    assert [(each.code, len(each.effects)) for each in found] == [("device_failed", 0), ("broker_away", 2)]
+
+
 def test_what_a_person_must_end_is_no_effect():
     (lock,) = ABSENT.interlocks
     for change in ({"needs_reset": True}, {"is_failure": True, "stays_on": True}):
@@ -104,6 +122,15 @@ def test_a_start_is_calm_until_a_sensor_has_answered():
     assert verdict(warming).state == "starting"
     assert verdict(replace(warming, variables=[variable("air_temperature", WARM)])).state == "attention"
     assert verdict(replace(warming, problems=[Problem("no disk", is_failure=True)])).state == "trouble"
+
+
+def test_a_set_point_that_is_not_saved_makes_a_full_disk_a_failure():
+    machine = replace(MACHINE, disk_bytes=1_000_000, disk_free_bytes=0)
+    full = replace(EMPTY, machine=machine)
+    assert (verdict(full).state, verdict(full).code) == ("attention", "disk_full")
+    unsaved = Problem("set points can't be saved", is_failure=True, code="set_points_not_saved")
+    found = verdict(replace(full, problems=[unsaved]))
+    assert (found.state, found.code, found.effects) == ("trouble", "disk_full", 1)
 
 
 def test_a_database_has_time_to_start_and_is_neither_well_nor_away_meanwhile():

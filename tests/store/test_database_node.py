@@ -48,7 +48,7 @@ async def test_a_real_server_tells_its_version_without_a_login(tmp_path, databas
     assert answer == {"kind": "Apache CouchDB", "reachable": True, "address": database_server.url.rstrip("/")}
 
 
-async def test_a_server_that_was_restarted_is_shown_as_a_problem(tmp_path, monkeypatch, said):
+async def test_a_server_that_was_restarted_is_shown_as_a_note(tmp_path, monkeypatch, said):
     async with node_of(tmp_path, "") as node:
         information = node.node.information()
         assert (information["database"]["kind"], information["problems"]) == ("embedded", [])
@@ -57,6 +57,7 @@ async def test_a_server_that_was_restarted_is_shown_as_a_problem(tmp_path, monke
                 patched.setattr(Database, count, 2)
                 (problem,) = node.node.information()["problems"]
             said(problem["text"])
+            assert problem["is_note"]
             assert not problem.get("is_failure")
 
 

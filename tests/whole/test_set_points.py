@@ -66,7 +66,7 @@ async def test_a_manual_set_point_survives_a_kill_overrides_a_recipe_and_is_rele
             assert (await typed("recipe", "put", str(file), *where, **login)).status == 0
             assert (await typed("recipe", "start", "steady", *where)).status == 0
             printed = await typed("topic", "pub", TOPIC, "100", *where)
-            assert printed.err.startswith("growd: overrides the recipe steady (8000 lux) until it next")
+            assert printed.err.startswith(f"growd: {TOPIC}: overrides the recipe steady (8000 lux)")
             assert printed.err.endswith(f"until you release it: {RELEASE}\n")
             told = (await typed("status", *where)).out
             assert "light_illuminance 100 lux by hand, by 127.0.0.1, for" in told
@@ -78,7 +78,7 @@ async def test_a_manual_set_point_survives_a_kill_overrides_a_recipe_and_is_rele
                     await asyncio.sleep(0.5)
             assert "(changed since: revision 2 is in the database)" in (await typed("status", *where)).out
             assert (await typed("topic", "release", TOPIC, *where)).err.startswith(
-                "growd: released; now in force: the recipe"
+                f"growd: {TOPIC}: released; now in force: the recipe"
             )
             values = await set_points_in_data(program, home)
             assert await entries_in_data(program, home) == list(ENTRIES.values())

@@ -75,3 +75,12 @@ def test_credentials_that_others_can_read_or_change_are_refused(tmp_path, mode, 
     with pytest.raises(ConfigError, match=words) as caught:
         read_credentials(str(file), "replication", is_secret=True)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("target", ["pipe", "/dev/zero"])
+def test_credentials_in_what_is_no_regular_file_are_refused_at_once(tmp_path, target):
+    os.mkfifo(tmp_path / "pipe")
+    file = tmp_path / "login"
+    file.symlink_to(tmp_path / target)
+    with pytest.raises(ConfigError, match=r"\[couchdb\] credentials_file: .*login is not a regular file"):
+        read_credentials(str(file))

@@ -7,18 +7,22 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from growd.api.operation import Operation
+from growd.api.operations import Api
 from growd.bus import Bus
 from growd.config import Config, ConfigError, Simulator
 from growd.host.data_folder import StartError
 from growd.parts import PARTS, SIMULATION, Experiments, found, parts_opened
 from growd.runtime.clock import RealClock
+from growd.server.errors import ApiError
 from growd.wiring.hardware import chosen_clock, loop_of, opened_hardware
 from support.waiting import until
 
 
 @pytest.fixture
 def around():
-    return SimpleNamespace(bus=Bus(RealClock()), experiments=Experiments())
+    bus = Bus(RealClock())
+    return SimpleNamespace(bus=bus, experiments=Experiments(), api=Api(bus, bus.node("http"), "/_svc"))
 
 
 @pytest.fixture
@@ -32,9 +36,13 @@ def parts(monkeypatch):
     async def fail():
         raise OSError("no such file")
 
+    async def answered(api, call):
+        return "answered"
+
     def part(name, error=None, *, hangs=(), later=None):
         @contextlib.asynccontextmanager
         async def opened(around):
+            around.api.offer([Operation("GET", name, "", name, answered)])
             if error is not None:
                 raise error
             if "opening" in hangs:
@@ -61,6 +69,11 @@ def parts(monkeypatch):
     monkeypatch.setitem(sys.modules, module.__name__, module)
     places = {name: f"{module.__name__}:{name}" for name in vars(module) if not name.startswith("_")}
     return SimpleNamespace(seen=seen, **places)
+
+
+async def asked(around, name):
+    (operation,) = (each for each in around.api.operations if each.resource == name)
+    return await operation.handler(around.api, None)
 
 
 def problems(around):
@@ -114,6 +127,21 @@ async def test_a_part_that_fails_later_ends_nothing_but_itself(around, parts):
         await until(lambda: problems(around))
         assert [each["name"] for each in problems(around)] == ["a"]
     assert parts.seen[-1] == "sound closed"
+
+
+@pytest.mark.parametrize("place", ["broken", "hangs", "fails_later"])
+async def test_the_calls_of_a_part_that_failed_say_so_and_those_of_others_answer(
+    around, parts, monkeypatch, place
+):
+    monkeypatch.setattr("growd.parts.OPENS_S", 0.1)
+    async with parts_opened(around, {"a": getattr(parts, place), "b": parts.sound}):
+        await until(lambda: problems(around))
+        with pytest.raises(ApiError) as refused:
+            await asked(around, place)
+        (problem,) = problems(around)
+        assert (refused.value.status, refused.value.code) == (503, "part_failed")
+        assert refused.value.sentence == problem["text"]
+        assert await asked(around, "sound") == "answered"
 
 
 async def test_a_part_whose_experiments_cant_be_made_is_a_failed_component_and_the_others_go_on(

@@ -34,7 +34,7 @@ from growd.server.json_answer import JsonAnswer, json_answer, names_answer
 from growd.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
     from contextlib import AbstractContextManager
 
     from aiohttp import web
@@ -103,7 +103,8 @@ class Api:
         self.limits = limits or Limits()
         self.is_starting = False
         """Whether operations, services and keepers of topics are still to come."""
-        self._of_parts: tuple[Operation, ...] = ()
+        self.of_parts: tuple[Operation, ...] = ()
+        """Those that parts have offered, in order."""
         self._route()
         self.clients = clients or Clients()
         self.clock = clock or RealClock()
@@ -126,11 +127,23 @@ class Api:
 
     def offer(self, operations: Iterable[Operation]) -> None:
         """Serve further operations, those of a part, from now on."""
-        self._of_parts = (*self._of_parts, *operations)
+        self.of_parts = (*self.of_parts, *operations)
+        self._route()
+
+    def withdraw(self, operations: Collection[Operation], why: str) -> None:
+        """Refuse operations of a part with 503 and this sentence from now on."""
+
+        async def refuse(_: Api, __: Call) -> web.StreamResponse:
+            raise ApiError(503, "part_failed", why)
+
+        self.of_parts = tuple(
+            msgspec.structs.replace(each, handler=refuse) if each in operations else each
+            for each in self.of_parts
+        )
         self._route()
 
     def _route(self) -> None:
-        self.operations = (*_operations(self.limits), *self._of_parts)
+        self.operations = (*_operations(self.limits), *self.of_parts)
         self.routes = _routes(self.operations)
 
     def is_page(self, path: str) -> bool:

@@ -48,13 +48,16 @@ def read_secret(where: str, path: Path, *, is_private: bool = True) -> bytes:
     write.
     """
     try:
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            content = file.read()
+        # a pipe would be waited for
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            mode = os.fstat(file.fileno()).st_mode
+            content = file.read() if stat.S_ISREG(mode) else None
     except OSError as error:
         raise ConfigError(f"{where} can't be read: {error.strerror}") from None
+    if content is None:
+        raise ConfigError(f"{where} is not a regular file")
     if is_private and mode & _OPEN_TO_OTHERS:
-        raise ConfigError(f"{where} is open to others (mode {mode:04o}); chmod 600 closes it")
+        raise ConfigError(f"{where} is open to others (mode {stat.S_IMODE(mode):04o}); chmod 600 closes it")
     return content
 
 

@@ -76,6 +76,8 @@ class SetPointsByHand:
         self._report = report
         self._store = store
         self._reach = {} if reach is None else reach
+        self.fault = ""
+        """Why the last save failed, "" if it did not."""
         self._held: dict[str, SetPoint] = {}
         self._changes = self._saved = 0  # how often set points changed, and how many of that are saved
         self._saving: asyncio.Task[None] | None = None  # the next save, which has not begun
@@ -158,9 +160,13 @@ class SetPointsByHand:
 
     async def _save(self) -> None:
         self._saving, changes = None, self._changes
-        if self._store is not None:
-            await self._store.save(msgspec.to_builtins(self._held))
-        self._saved = max(self._saved, changes)
+        try:
+            if self._store is not None:
+                await self._store.save(msgspec.to_builtins(self._held))
+        except OSError as error:
+            self.fault = str(error)
+            raise
+        self._saved, self.fault = max(self._saved, changes), ""
 
     async def _on_client_message(self, variable: str, message: Message, who: str) -> str:
         """Set or release, save, and return the message for the client."""

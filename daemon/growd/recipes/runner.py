@@ -44,7 +44,6 @@ logger = logging.getLogger(__name__)
 PERIOD_S: Final = 1.0
 PROGRESS_S: Final = 60.0
 _LOAD_PAUSES: Final = Pauses(PERIOD_S, 30.0, least=1.0)
-_SAVING_BY_HAND: Final = "saving the set points by hand"
 
 
 class RecipeRunner:
@@ -534,7 +533,7 @@ class RecipeRunner:
                 async with self._lock:
                     if not self._is_shown:
                         await self._show()
-                    with self._logged(_SAVING_BY_HAND, OSError):
+                    with self._logged("saving the set points by hand", OSError):
                         await self.by_hand.save()
                     with self._logged("saving the order", RecipeRefusedError):
                         await self._orders.save_confirmation()
@@ -545,10 +544,9 @@ class RecipeRunner:
     def _problems(self) -> list[dict[str, Any]]:
         """For `growd status`."""
         found = []
-        why = self._errors.get(_SAVING_BY_HAND)
-        if why is not None:
+        if why := self.by_hand.fault:
             text = f"set points by hand can't be saved and are lost if growd ends: {why}"
-            found.append((text, False, "set_points_not_saved"))
+            found.append((text, True, "set_points_not_saved"))
         found += self._orders.problems()
         if conflict := self._watch.problem():
             found.append((conflict, False, "recipe_conflict"))

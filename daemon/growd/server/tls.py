@@ -115,10 +115,7 @@ def read_pair(certificate: Path, key: Path) -> Pair:
     """Read certificate and key, and check that they match. Blocking. Raises `CertificateError`."""
     where, key_where = f"[tls] certificate: {certificate}", f"[tls] key: {key}"
     try:
-        text = certificate.read_text(encoding="ascii", errors="replace")
-    except OSError as error:
-        raise CertificateError(f"{where} can't be read: {error.strerror}") from None
-    try:
+        text = read_secret(where, certificate, is_private=False).decode("ascii", errors="replace")
         read_secret(key_where, key)  # for its permissions; `ssl` reads the content
     except ConfigError as error:
         raise CertificateError(str(error)) from None

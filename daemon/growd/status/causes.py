@@ -50,7 +50,12 @@ def _of_storage(status: Status) -> Iterator[tuple[Key, Key]]:
 
 
 def _of_lines(status: Status) -> Iterator[tuple[Key, Key]]:
+    """What follows from a bus or serial line, and from the broker, whose problem its sensors repeat."""
+    away = [each for each in status.problems if each.code == "broker_away"]
     for device in status.devices:
+        for each in away if device.has_failed else ():
+            if each.text in device.counters.last_error:
+                yield ("device", device.name), ("problem", each.key)
         if device.line and device.has_failed:
             yield ("device", device.name), ("line", device.line)
 

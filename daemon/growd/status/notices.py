@@ -64,6 +64,9 @@ def variable_name(name: str) -> str:
 
 
 CHECK_DEVICE: Final = "Check its plug, its cable and its power."
+_ADVICE: Final = re.compile(r": (?=(?:add|calibrate|check|install|plug|run|set|switch|take) )")
+"""What leads to the advice in an error of a driver."""
+
 CAMERA: Final = "device_camera"
 """The code of a failed camera, whose reason says what to check."""
 MAKE_ROOM: Final = "Delete files that nobody needs, or use a larger disk."
@@ -74,8 +77,8 @@ _MEGABYTE: Final = 1e6
 
 def reason_and_remedy(message: str) -> tuple[str, str]:
     """The error of a device without its advice, and the advice: what to check."""
-    reason, found, what = message.partition(": check ")
-    return reason, f"Check {what}." if found else CHECK_DEVICE
+    reason, *advice = _ADVICE.split(message, maxsplit=1)
+    return reason, f"{advice[0][0].upper()}{advice[0][1:]}." if advice else CHECK_DEVICE
 
 
 def notices_of(status: Status) -> list[Notice]:
@@ -184,16 +187,21 @@ def _of_devices(status: Status, people: People) -> Iterator[Notice]:
     for device in status.devices:
         if device.line:
             lines.setdefault(device.line, []).append(device.name)
-    failed = {device.name for device in status.devices if device.has_failed}
+    failed = {
+        each.name: each.counters.last_error or each.message for each in status.devices if each.has_failed
+    }
     for line, names in lines.items():
-        if len(names) > 1 and failed.issuperset(names):
+        if len(names) > 1 and failed.keys() >= {*names}:
             fields = {"line": line, "devices": [people.place(name) for name in names]}
-            text = f"no sensor at {line} answers ({', '.join(fields['devices'])})"
-            remedy = f"Check the wiring and the power of {line}."
-            yield Notice("failure", "line", text, line, code="line_failed", fields=fields, remedy=remedy)
+            reason, remedy = f"no sensor at {line} answers", f"Check the wiring and the power of {line}."
+            code, errors = "line_failed", {failed[name] for name in names}
+            if len(errors) == 1:  # that of the bus, such as that it is switched off
+                code, (reason, remedy) = "line_unusable", reason_and_remedy(errors.pop())
+            text = f"{reason} ({', '.join(fields['devices'])})"
+            yield Notice("failure", "line", text, line, code=code, fields=fields, remedy=remedy)
     for device in status.devices:
         if device.has_failed:
-            why = device.counters.last_error or device.message
+            why = failed[device.name]
             fields = {"device": people.place(device.name), "message": why, "line": device.line}
             fields["cause"] = device.code
             is_camera = device.code == CAMERA
@@ -357,14 +365,15 @@ def _of_machine(status: Status) -> Iterator[Notice]:
     machine = status.machine
     if machine is None:
         return
+    fields: dict[str, Any]
     warns = partial(Notice, "warning", "machine")
     if has_little_disk(machine):
         free_mb = round((machine.disk_free_bytes or 0) / _MEGABYTE)
-        text = f"the disk of the data folder is nearly full: {free_mb} MB are free"
-        remedy = MAKE_ROOM
-        yield warns(text, "disk", code="disk_full", fields={"free_mb": free_mb}, remedy=remedy)
+        words = f"nearly full: {free_mb} MB are free" if free_mb else "full"
+        text, fields = f"the disk of the data folder is {words}", {"free_mb": free_mb}
+        yield warns(text, "disk", code="disk_full", fields=fields, remedy=MAKE_ROOM)
     for trouble in machine.troubles or []:
-        fields: dict[str, Any] = {"trouble": trouble}
+        fields = {"trouble": trouble}
         remedy = "Use the power supply of the Raspberry Pi, and cool it."
         yield warns(
             f"the machine reports {trouble}", trouble, code="machine_trouble", fields=fields, remedy=remedy

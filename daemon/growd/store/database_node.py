@@ -149,6 +149,7 @@ class DatabaseNode:
         return [
             {
                 "text": f"embedded database {what} and was restarted, {n} since growd started",
+                "is_note": True,  # while it does not answer, that is the warning
                 "code": "database_restarted",
                 "fields": {"what": what, "times": n},
                 "name": what,

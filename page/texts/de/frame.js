@@ -173,6 +173,7 @@ export const TEXTS = {
   said_device_failed: "{device} arbeitet nicht",
   remedy_device_failed: "Stecker, Kabel und Stromversorgung prüfen.",
   said_line_failed: "Kein Sensor an {line} antwortet ({devices})",
+  said_line_unusable: "Kein Sensor an {line} arbeitet ({devices})",
   remedy_line_failed: "Verkabelung und Stromversorgung von {line} prüfen.",
   said_variable_unknown: "{variable} unbekannt",
   said_interlock: "{holds} gehalten: {interlock}",

@@ -458,7 +458,9 @@ class _Reports:
             hint = f"; {interlock.reset_hint}" if interlock.needs_reset else ""
             message = Sentence("released", "released") if not tripped else _tripped(tripped, hint)
             self._events.publish(event("interlock", name, message))
-            level = logging.WARNING if tripped and not interlock.is_expected else logging.INFO
+            # a variable is unknown since a sensor has failed, which is the warning
+            is_calm = interlock.is_expected or code_of(tripped)["code"] == "variable_unknown"
+            level = logging.WARNING if tripped and not is_calm else logging.INFO
             lead = "pauses its outputs" if interlock.is_expected else "has tripped"
             words = f"{lead}: {tripped}" if tripped else "is released"
             logger.log(level, "%s/%s %s%s", self._name, name, words, hint)
