@@ -199,10 +199,10 @@ def _check_not_running(config: Config) -> None:
         )
 
 
-def faults_of_files(config: Config) -> Iterator[Finding]:
-    """A finding for each referenced file that would prevent a start. Blocking."""
+def faults_of_files(config: Config, *, with_credentials: bool = False) -> Iterator[Finding]:
+    """A finding for each referenced file that cannot be used. Only the service has credentials. Blocking."""
     for path, name, read in _reads(config):
-        if _is_credential(name):
+        if _is_credential(name) and not with_credentials:
             continue
         try:
             read()
