@@ -14,8 +14,8 @@ import msgspec
 
 from growd.bus import Bus
 from growd.bus.errors import counted
-from growd.config import Config, ConfigError, load
-from growd.config.secrets import secret_path
+from growd.config import Config, ConfigError, Finding, chambers_of, load
+from growd.config.secrets import INSTALLED, is_hidden, read_line, secret_path
 from growd.host.data_folder import StartError
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
@@ -46,6 +46,8 @@ from growd_simulation.simulated_clock import SimulatedClock, run_simulated
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from growd.config import Source
+    from growd.config.findings import OptionPath
     from growd.runtime.clock import Clock
     from growd_cli.options import DaemonOptions
 
@@ -128,12 +130,11 @@ def _check_configuration(
             file,
             settings + given,
             flags={"simulator.faults": "--faults"} if given else {},
-            checks=DEVICE_CHECKS,
-            doubts=DOUBTS,
+            checks=(*DEVICE_CHECKS, faults_of_files),
+            doubts=(*DOUBTS, missing_credentials),
             warn=warn,
             with_drivers=True,
         )
-        _check_files(configuration)
         if hardware:
             if file is None and configuration.simulator.enabled:
                 _print_warning("there is no configuration, so the hardware is simulated; add --config FILE")
@@ -147,11 +148,6 @@ def _check_configuration(
         echo_text(f"{credential}: not checked; only the service can read systemd credentials")
     doubtful = f", with {counted(len(warnings), 'warning')}" if warnings else ""
     echo_text(f"The configuration is valid, for {hardware_of(configuration)}{doubtful}.")
-
-
-def _check_files(config: Config) -> None:
-    if found := list(faults_of_files(config)):
-        raise ConfigError(*found)
 
 
 def _check_database(config: Config) -> None:
@@ -203,20 +199,31 @@ def _check_not_running(config: Config) -> None:
         )
 
 
-def faults_of_files(config: Config) -> Iterator[str]:
-    """A message for each referenced file that would prevent a start. Blocking."""
-    for name, read in _reads(config):
-        if _is_credential(name):
+def faults_of_files(config: Config, *, with_credentials: bool = False) -> Iterator[Finding]:
+    """A finding for each referenced file that cannot be used. Only the service has credentials. Blocking."""
+    for path, name, read in _reads(config):
+        if _is_credential(name) and not with_credentials:
             continue
         try:
             read()
-        except (ConfigError, CertificateError) as error:
-            yield str(error)
+        except (ConfigError, CertificateError) as error:  # "[section] option: reason"
+            place, _, reason = str(error).partition(": ")
+            yield Finding((*path[:-1], place.rpartition(" ")[2]), reason)
+
+
+def missing_credentials(config: Config, _: Source) -> Iterator[Finding]:
+    """Bare names that are neither a file nor an installed credential, as far as this user can see."""
+    if is_hidden():
+        return
+    for path, name, _read in _reads(config):
+        if _is_credential(name):
+            missing = f"there is no file {name} beside the configuration, and no credential"
+            yield Finding(path, f"{missing}: write it to {INSTALLED / name}, or give a path")
 
 
 def systemd_credentials(config: Config) -> list[str]:
     """The names of systemd credentials, which only the service can read."""
-    return sorted({name for name, _ in _reads(config) if _is_credential(name)})
+    return sorted({name for _, name, _ in _reads(config) if _is_credential(name)}) if is_hidden() else []
 
 
 def _is_credential(name: str) -> bool:
@@ -224,23 +231,35 @@ def _is_credential(name: str) -> bool:
     return bool(name) and "/" not in name and not secret_path(name).exists()
 
 
-def _reads(config: Config) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """The files to read, each with its name in the configuration."""
+def _reads(config: Config) -> Iterator[tuple[OptionPath, str, Callable[[], Any]]]:
+    """The files to read, each with its option and its name there."""
     couchdb, replication, tls = config.couchdb, config.replication, config.tls
-    yield couchdb.credentials_file, functools.partial(read_credentials, couchdb.credentials_file)
+    file = couchdb.credentials_file
+    yield ("couchdb", "credentials_file"), file, functools.partial(read_credentials, file)
     if replication.url:
         file = replication.credentials_file
-        yield file, functools.partial(read_credentials, file, "replication", is_secret=True)
-        yield "", functools.partial(read_trust, replication)
-    if tls.certificate:
+        login = functools.partial(read_credentials, file, "replication", is_secret=True)
+        yield ("replication", "credentials_file"), file, login
+        yield ("replication", "ca_file"), "", functools.partial(read_trust, replication)
+    if tls.certificate and tls.key:
         pair = secret_path(tls.certificate), secret_path(tls.key)
         reading = functools.partial(read_pair, *pair)
-        yield tls.certificate, reading if not _is_credential(tls.key) else _nothing
-        yield tls.key, _nothing
+        yield ("tls", "certificate"), tls.certificate, reading if not _is_credential(tls.key) else _nothing
+        yield ("tls", "key"), tls.key, _nothing
     if config.mqtt.host:
-        yield config.mqtt.password_file, functools.partial(read_broker, config.mqtt)
-    for channel in config.notify:
-        yield channel.url_file, functools.partial(read_address, channel)
+        file = config.mqtt.password_file
+        yield ("mqtt", "password_file"), file, functools.partial(read_broker, config.mqtt)
+    for number, channel in enumerate(config.notify):
+        read = functools.partial(read_address, channel)
+        yield ("notify", number, "url_file"), channel.url_file, read
+    for chamber in chambers_of(config):
+        for place, output in chamber.all_by_path.items():
+            file = output.password_file
+            yield (
+                (*place, "password_file"),
+                file,
+                functools.partial(read_line, "[output] password_file", file),
+            )
 
 
 def _nothing() -> None:

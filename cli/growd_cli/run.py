@@ -29,6 +29,7 @@ from growd_cli.terminal import echo_text
 from growd_drivers.pins import release_pins
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from growd.config import Chamber
@@ -125,11 +126,24 @@ def _run(
         greet = functools.partial(_greet, configuration, to_journal=to_journal)
         run_on_loop(app.run(greet), loop_of(configuration))
     except (ConfigError, StartError) as error:
-        refuse(error)
+        refuse(_located(error, read))
     finally:
         os.umask(umask)
         release_pins()  # the keeper of pins is the last to end
     _end(app)
+
+
+def _located(error: Exception, read: Callable[..., Config]) -> Exception:
+    """The error, or those of all files that the configuration names, with their lines there."""
+    if not str(error).startswith("["):
+        return error
+    from growd_cli.check import faults_of_files  # noqa: PLC0415  only of an error
+
+    try:
+        read(checks=[functools.partial(faults_of_files, with_credentials=True)])
+    except ConfigError as located:
+        return located
+    return error
 
 
 def _end(app: App) -> None:

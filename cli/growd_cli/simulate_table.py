@@ -19,8 +19,8 @@ def table_of(summary: Summary, zone: tzinfo | None) -> Iterator[str]:
     begin, end = moment(summary.start, zone), moment(summary.end, zone)
     how = "stopped before its end" if summary.end_reason == "stopped" else summary.end_reason
     yield f"{summary.recipe} in {summary.environment}, from {begin} to {end}: {how}"
-    heads = ("set point", "unit", "in band", "mean error", "lowest", "highest", "longest outside", "from")
-    yield from _table(heads, [_set_point(one, zone) for one in summary.set_points])
+    heads = ("set point", "unit", "in band", "unknown", "mean error", "lowest", "highest", "longest outside")
+    yield from _table((*heads, "from"), [_set_point(one, zone) for one in summary.set_points])
     yield from _table(("sum", "unit", "value"), [*_sums(summary)])
     doses = [(one.output, str(one.number), _shown(one.ml)) for one in summary.doses]
     yield from _table(("pump", "doses", "ml"), doses)
@@ -49,7 +49,8 @@ def _set_point(one: SetPointKept, zone: tzinfo | None) -> tuple[str, ...]:
     )
     since = "" if one.longest_at is None else moment(one.longest_at, zone)
     lasted = duration(one.longest_outside_s) if one.longest_outside_s else ""
-    return one.variable, one.unit, _share(one.within), *values, lasted, since
+    unknown = duration(one.unknown_s) if one.unknown_s else ""
+    return one.variable, one.unit, _share(one.within), unknown, *values, lasted, since
 
 
 def _sums(summary: Summary) -> Iterator[tuple[str, str, str]]:

@@ -60,6 +60,14 @@ def test_errors_of_configuration_are_one_sentence(tmp_path, said):
         said(refused(tmp_path / "data", *arguments))
 
 
+def test_a_file_that_cannot_be_read_at_the_start_is_named_with_the_line_of_its_option(tmp_path, said):
+    file = tmp_path / "growd.toml"
+    file.write_text(
+        "[replication]\nurl = 'http://far'\n[[notify]]\nname = 'm'\nkind = 'apprise'\nurl_file = './m'\n"
+    )
+    said(refused(tmp_path / "data", "--config", str(file)))
+
+
 def test_impossible_machines_ports_and_folders_are_one_sentence(tmp_path, said):
     with LastingPins(tmp_path).here(chips={}):
         said(refused(tmp_path / "data", "--set", "simulator.enabled=false"))

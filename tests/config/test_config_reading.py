@@ -256,6 +256,8 @@ MISTAKES = (
     "[[sensor]]\nname = 'a'\nkind = 'scd30'\nport = '/dev/ttyS0'\n",
     *(f"[[sensor]]\nname = 'a'\nkind = '{kind}'\n" for kind in ("dht22", "scd41", "SHT31", "ezo-ph")),
     "[[alert]]\nname = 'm'\nkind = 'hold'\nchannels = 'a'\n",
+    *(f"[[output]]\nname = 'f'\npin = 4\nvariable = '{role}'\n" for role in ("air_flush", "Heater", "fog")),
+    "[[alert]]\nname = 'm'\nkind = 'no-values'\n",
     "[[chamber]]\nname = 'x'\n",
     "[combine]\nair_co2 = 'first'\n",
     "[store.variable.temperature]\nabsolute_band = 1\n",

@@ -14,7 +14,8 @@ from pathlib import Path
 import click
 import pytest
 
-from growd.config import load
+from growd.config import chambers_of, load
+from growd.config.profiles import profile_path
 from growd.device_kinds import SENSOR_KINDS
 from growd.recipes.interpreter import FORMATS
 from growd.variables import VARIABLES
@@ -72,6 +73,14 @@ def test_every_example_of_a_configuration_is_valid(tmp_path):
             load_faults(file)
         else:
             load(file)
+
+
+def test_what_the_pages_measure_by_hand_is_open_in_the_chamber_of_run():
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    posted = set(re.findall(r"curl [^\n]*-d [^\n]*/topic/environment_1/measured/(\w+)", text))
+    (chamber,) = chambers_of(load(profile_path("climate")))
+    assert posted
+    assert not posted & set(chamber.known)
 
 
 def test_every_command_in_the_documentation_exists():

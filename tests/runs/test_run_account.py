@@ -113,6 +113,29 @@ class TestGaps:
 
 
 class TestDeviation:
+    def test_an_unknown_value_is_not_within_the_tolerance(self):
+        figures = figures_of(
+            set_point(0, WARMTH, 20),
+            value(50, WARMTH, 20.5),
+            quality(100, WARMTH, "fault"),
+            set_point(300, WARMTH, None),
+            end=400,
+        )
+        found = figures.variable(WARMTH)
+        assert (found.deviation.compared_s, found.deviation.unknown_s) == (50, 250)
+        assert (found.deviation.mean_absolute, found.deviation.longest_at) == (0.5, None)
+        assert [found.deviation.within] == found.days.within == [pytest.approx(50 / 300)]
+
+    def test_a_day_without_known_light_has_no_integral(self):
+        figures = figures_of(
+            set_point(0, LIGHT, 6_700),
+            value(0, LIGHT, 6_700),
+            quality(100, LIGHT, "fault"),
+            midnight=MIDNIGHT - 200,
+            end=300,
+        )
+        assert figures.light.days == [pytest.approx(6_700 * 100 / 67 / 1e6), None]
+
     def test_from_the_set_point_in_force(self):
         figures = figures_of(
             set_point(-5_000, WARMTH, 20),

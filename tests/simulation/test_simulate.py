@@ -43,6 +43,8 @@ def test_a_run_ends_with_its_summary(tried):
     assert kept["light_illuminance"].lowest < 3_100
     assert kept["light_illuminance"].highest > 8_500
     assert kept["air_temperature"].longest_outside_s > 0
+    assert kept["air_temperature"].unknown_s == pytest.approx(60, abs=30)
+    assert kept["air_temperature"].within < 1
     assert told.light is not None
     assert told.light.days == 1
     (acid,) = told.doses

@@ -173,7 +173,9 @@ async def test_the_same_points_are_read_once(reader):
     assert await asked(remembered, reader, 3 * DAY + 3_600, 3 * DAY + 30_000, 200) == 0
     remembered = RememberedBuckets(BucketCache())
     assert await asked(remembered, reader, 4 * DAY, 5 * DAY) == EACH_DAY
-    assert await asked(remembered, reader, 0, 7 * DAY) == 6 * EACH_DAY  # all but that day
+    assert await asked(remembered, reader, 0, 7 * DAY) == 7 * EACH_DAY  # that day too, in wider buckets
+    assert await asked(remembered, reader, 0, 7 * DAY) == 0
+    assert await asked(remembered, reader, 4 * DAY, 5 * DAY) == 0
 
 
 async def test_little_is_read_for_a_late_point_though_a_client_went_away_before(remembered, reader):

@@ -90,6 +90,16 @@ async def test_a_set_point_of_ppfd_lights_the_lamp_and_is_measured():
         assert rig.last("measured/light_ppfd").value == pytest.approx(150, rel=0.05)
 
 
+@pytest.mark.parametrize(("set_point", "expected_mol"), [(5_000, 0.0), (12_000, 2.56)])
+async def test_the_expected_light_of_a_switched_lamp_is_its_full_light_or_none(set_point, expected_mol):
+    lamp = Light(kind="relay", channel=WHITE.channel, full_scale_lux=20_000.0)
+    async with derived(Config(sensor=(LUX,), light=lamp)) as (rig, _):  # at 22:13
+        rig.bus.node("client").publish_arguments("environment_1/desired/light_illuminance", [set_point])
+        await rig.clock.advance(120)
+        expected = rig.last("measured/light_daily_integral_expected").value
+        assert expected == pytest.approx(expected_mol, abs=0.1)
+
+
 async def test_a_deficit_moves_the_outputs_of_humidity():
     async with derived(Config(sensor=(AIR,), output=(HUMIDIFIER, DRIER))) as (rig, _):
         rig.bus.node("client").publish_arguments("environment_1/desired/air_vapour_pressure_deficit", [1.0])

@@ -217,9 +217,9 @@ class RunAccount:
             if is_light is not self._is_light:
                 self._count_all(now)
                 self._is_light = is_light
-        if (account := self._variables.get(name)) is not None:
-            self._count(account, now)
-            account.set_point = value
+        account = self._variable(name)
+        self._count(account, now)
+        account.set_point = value
 
     def _command(self, name: str, level: float | None, now: float) -> None:
         if name not in VARIABLES or not VARIABLES[name].is_output or (level is not None and isnan(level)):
@@ -349,7 +349,6 @@ class RunAccount:
     def _variable(self, name: str) -> VariableAccount:
         if name not in self._variables:
             self._variables[name] = VariableAccount(name, self._start)
-            self._variables[name].set_point = self._set_points.get(name)
         return self._variables[name]
 
     def _output(self, name: str) -> OutputAccount:
@@ -366,7 +365,7 @@ class RunAccount:
             return None
         factor = LUX_PER_PPFD if best.variable == ILLUMINANCE else None
         per_day = [
-            short(best.days[day].total / (factor or 1.0) / 1e6) if day in best.days else None
+            short(best.days[day].total / (factor or 1.0) / 1e6) if best.days[day].seconds else None
             for day in range(days)
         ]
         total = short(best.whole.total / (factor or 1.0) / 1e6)

@@ -77,8 +77,9 @@ class Deviation(msgspec.Struct, frozen=True):
 
     A sum is compared at the end of each day, and that counts for the whole day.
 
-    `within` is the share of that time within the tolerance. The longest time without a pause outside of it
-    began at `longest_at` (UNIX seconds), None if there was none.
+    The value was unknown for `unknown_s` seconds more. `within` is the share of both times in which it was
+    known to be within the tolerance. The longest time without a pause outside of it began at `longest_at`
+    (UNIX seconds), None if there was none.
     """
 
     compared_s: float
@@ -87,6 +88,7 @@ class Deviation(msgspec.Struct, frozen=True):
     within: float | None
     longest_s: float
     longest_at: float | None
+    unknown_s: float = 0.0
 
 
 class VariableDays(msgspec.Struct, frozen=True):

@@ -43,14 +43,14 @@ class Held(NamedTuple):
 
 
 class Tally:
-    """Sums of held values."""
+    """Sums of held values. `unknown_s` is the time with a set point and without a value."""
 
-    __slots__ = ("compared_s", "error_s", "high", "low", "seconds", "total", "within_s")
+    __slots__ = ("compared_s", "error_s", "high", "low", "seconds", "total", "unknown_s", "within_s")
 
     def __init__(self) -> None:
         self.seconds = self.total = 0.0
         self.low, self.high = inf, -inf
-        self.compared_s = self.error_s = self.within_s = 0.0
+        self.compared_s = self.error_s = self.within_s = self.unknown_s = 0.0
 
     def add(self, held: Held) -> None:
         """Count a value for the time that it held."""
@@ -78,8 +78,8 @@ class Tally:
 
     @property
     def within(self) -> float | None:
-        """The share of the compared time within the tolerance."""
-        return short(self.within_s / self.compared_s) if self.compared_s else None
+        """The share of the time with a set point within the tolerance. An unknown value is not."""
+        return short(self.within_s / (self.compared_s + self.unknown_s)) if self.compared_s else None
 
 
 class Excursions:
@@ -112,6 +112,7 @@ class Excursions:
             whole.within,
             round(self.longest_s, 3),
             self.longest_at,
+            round(whole.unknown_s, 3),
         )
 
 
@@ -168,6 +169,10 @@ class VariableAccount:
             if is_light is not None:
                 self.by_light[is_light].add(held)
             self._excursions.add(held)
+        if self.set_point is not None and not self._is_sum:
+            known_until = self._since if self._value is None else max(end, self._since)
+            for tally in (self.whole, self.days[day]):
+                tally.unknown_s += max(0.0, now - known_until)
         self._since = max(now, self._begin)
 
     def begin(self, value: float, until: float, low: float | None = None, high: float | None = None) -> None:

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from growd.config.base import Name, Section
 from growd.config.chamber import chambers_of
-from growd.config.findings import Finding, at, beyond_range, of_other_kinds, once
+from growd.config.findings import Finding, at, beyond_range, did_you_mean, of_other_kinds, once
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _faults_of_rule(alert: AlertOptions, measured: Mapping[str, Collection[str]]
     if not alert.variable:
         return
     if alert.variable not in VARIABLES:
-        yield "variable", f"{alert.variable} is not known; known are {', '.join(VARIABLES)}"
+        yield "variable", f"there is no variable {alert.variable}{did_you_mean(alert.variable)}"
         return
     places = [alert.environment] if alert.environment else list(measured)
     if not any(alert.variable in measured[place] for place in places):

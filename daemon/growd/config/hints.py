@@ -6,7 +6,6 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.device_kinds import OUTPUT_KINDS, SENSOR_KINDS
 from growd.own_kinds import OUTPUTS, SENSORS, offers
 from growd.runtime.files import read_text
 from growd.runtime.text import most_like
@@ -37,6 +36,7 @@ _DECIMAL_COMMA: Final = re.compile(r"\s*([\w.-]+)\s*=\s*([+-]?\d+),(\d+)\s*(?:#.
 _TEXT: Final = re.compile(r"\"(?:\\.|[^\"\\])*\"|'[^']*'|#.*")
 """A string or a comment. TOML takes characters beyond ASCII there only."""
 
+_CHOICE: Final = re.compile(r'"([^"]+)"')
 _LETTERS: Final = {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"}
 _OTHER_KINDS: Final = (
     "; another kind needs a driver: sudo growd install --with PACKAGE==VERSION (docs/drivers.md)"
@@ -79,9 +79,7 @@ def hint_for(path: OptionPath, expected: str, value: Any) -> str:
     if isinstance(value, str) and (hint := _text_hint(option, expected, value)):
         return hint
     if option == "kind" and ("sensor" in path or "output" in path):
-        return _meant_kind(value, is_sensor="sensor" in path) or (
-            _installed_kinds("sensor" in path) + _OTHER_KINDS
-        )
+        return _installed_kinds("sensor" in path) + _OTHER_KINDS
     if path == ("chamber",) and isinstance(value, list):
         return "; name the chamber in the section, such as [[chamber.shelf_2.sensor]]"
     return ""
@@ -95,7 +93,7 @@ def _text_hint(option: str | int, expected: str, text: str) -> str:
         return f"; write {name}, without umlauts, accents and spaces"
     if expected.startswith("a list, ") and ("@" not in text or option == "recipients"):
         return f'; write {option} = ["{text}"]'
-    return ""
+    return _meant(text, expected) if expected.startswith("one of ") else ""
 
 
 def _pin_hint(value: object) -> str:
@@ -114,10 +112,11 @@ def _as_name(text: str) -> str:
     return re.sub(r"[^\w.-]+", "_", plain).strip("_.-")
 
 
-def _meant_kind(value: object, *, is_sensor: bool) -> str:
-    """The kind that is written almost like this, such as scd4x for "SCD41"; "" if there is none."""
-    name = str(value).lower().replace("-", "_")
-    meant = most_like(name, SENSOR_KINDS if is_sensor else OUTPUT_KINDS, 0.75)
+def _meant(text: str, expected: str) -> str:
+    """The expected name that is written almost like this, such as scd4x for "SCD41"; "" if there is none."""
+    name, known = text.lower().replace("-", "_"), _CHOICE.findall(expected)
+    ending = [each for each in known if each.endswith(f"_{name}")]
+    meant = ending or most_like(name, known, 0.8)
     return f"; did you mean {meant[0]}?" if meant else ""
 
 

@@ -13,7 +13,7 @@ from growd.runtime.files import EncodingError, decoded
 CREDENTIALS_DIRECTORY: Final = "CREDENTIALS_DIRECTORY"
 """Set by systemd for a unit with LoadCredential=; systemd.exec(5), "Credentials"."""
 
-_INSTALLED: Final = Path("/etc/growd/credentials")
+INSTALLED: Final = Path("/etc/growd/credentials")
 """The folder that systemd/growd.service hands over; readable for root only."""
 
 _OF_A_FOLDER: Final = "secret_"
@@ -35,10 +35,15 @@ def secret_path(name: str) -> Path:
         for credential in (Path(folder) / name, Path(folder) / f"{_OF_A_FOLDER}{name}"):
             if credential.exists():
                 return credential
-    installed = _INSTALLED / name
+    installed = INSTALLED / name
     if "/" not in name and os.access(installed, os.R_OK) and not Path(name).exists():
         return installed
     return Path(name)
+
+
+def is_hidden() -> bool:
+    """Whether there are installed credentials that this user cannot see."""
+    return os.access(INSTALLED, os.F_OK) and not os.access(INSTALLED, os.X_OK)
 
 
 def read_secret(where: str, path: Path, *, is_private: bool = True) -> bytes:

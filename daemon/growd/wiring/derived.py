@@ -42,6 +42,7 @@ class DerivedOfChamber:
             base_degc=options.base_temperature_degc,
             daylight_lux=self._elsewhere_lux if ILLUMINANCE in chamber.measured else None,
             full_lux=self._full_lux,
+            is_switched=chamber.is_lamp_switched,
             zone=zone,
         )
         self._of_light: LightPlanner | None = None

@@ -23,7 +23,8 @@ _SLACK_S: Final = 3_601.0  # a day of summer time is an hour shorter
 class SetPointKept(msgspec.Struct, frozen=True):
     """How well a set point was kept: `within` is the share of the time in band.
 
-    It was outside for longest from `longest_at` (UNIX seconds) on, None if it never was.
+    The value was unknown, which is not in band, for `unknown_s`. It was outside for longest from
+    `longest_at` (UNIX seconds) on, None if it never was.
     """
 
     variable: str
@@ -34,6 +35,7 @@ class SetPointKept(msgspec.Struct, frozen=True):
     highest: float | None
     longest_outside_s: float
     longest_at: float | None
+    unknown_s: float
 
 
 class DailyLight(msgspec.Struct, frozen=True):
@@ -135,6 +137,7 @@ def _set_points(figures: RunFigures) -> Iterator[SetPointKept]:
                 one.whole.max,
                 apart.longest_s,
                 apart.longest_at,
+                apart.unknown_s,
             )
 
 

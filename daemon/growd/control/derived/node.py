@@ -20,6 +20,7 @@ from growd.control.derived.psychrometrics import (
 )
 from growd.control.derived.sums import DegreeDays, LightOfDay
 from growd.control.topics import LIGHT_CHANNELS, desired, light_channels, measured
+from growd.output_roles import ON_FROM
 from growd.variables import (
     ABSOLUTE_HUMIDITY,
     DAILY_LIGHT_INTEGRAL,
@@ -77,7 +78,8 @@ class Derivations:
     machine's), sums over a run with its start. They are saved in `memory`.
 
     `daylight_lux` returns the measured light that is not of the lamp (None: what is more than the expected
-    light), `full_lux` that of the lamp at full level. `daylight` has the daylight of the days before.
+    light), `full_lux` that of the lamp at full level. A lamp that `is_switched` is at full light or dark.
+    `daylight` has the daylight of the days before.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Derivations:
         base_degc: float = 10.0,
         daylight_lux: Callable[[], float] | None = lambda: 0.0,
         full_lux: Callable[[], float] = lambda: 0.0,
+        is_switched: bool = False,
         zone: tzinfo | None = None,
     ) -> None:
         self.node = bus.node(f"{environment}/derived")
@@ -102,6 +105,7 @@ class Derivations:
         self._lamp = lamp or LampLight()
         self._daylight_lux = daylight_lux
         self._full_lux = full_lux
+        self._is_switched = is_switched
         self._outputs: dict[str, Publisher] = {
             name: self.node.publisher(measured(environment, name)) for name in derived
         }
@@ -145,8 +149,7 @@ class Derivations:
             return ppfd
         if self._daylight_lux is not None:
             return min(ppfd, max(0.0, self._daylight_lux()) / self._lamp.daylight_lux_per_umol)
-        full = self._full_lux() / self._lamp.lux_per_umol(self._lamp.usual_levels)
-        return max(0.0, ppfd - share * full)
+        return max(0.0, ppfd - share * self._full_ppfd())
 
     def lamp_share(self) -> float:
         """The photons of the lamp at its present levels, as a share of those at full light."""
@@ -323,10 +326,16 @@ class Derivations:
     def _ppfd_at(self, wall: float) -> float:
         """The PPFD at a time of today by the set points then; 0 without one."""
         wanted = self._set_point_at(PPFD, wall)
-        if wanted is not None:
+        if wanted is None:
+            lux = self._set_point_at(ILLUMINANCE, wall) or 0.0
+            wanted = self._lamp.ppfd(lux, 0.0, self._lamp.usual_levels)
+        if not self._is_switched:
             return wanted
-        lux = self._set_point_at(ILLUMINANCE, wall) or 0.0
-        return self._lamp.ppfd(lux, 0.0, self._lamp.usual_levels)
+        full = self._full_ppfd()
+        return full if 0.0 < ON_FROM * full <= wanted else 0.0
+
+    def _full_ppfd(self) -> float:
+        return self._full_lux() / self._lamp.lux_per_umol(self._lamp.usual_levels)
 
     def _present_set_point(self, variable: str, _: float) -> float | None:
         value: float | None = self._bus.topics.get(desired(self._environment, variable)).known

@@ -94,20 +94,16 @@ class RememberedBuckets:
     def _unknown_until(self, series: SeriesKey, grid: Grid, place: int) -> int:
         """The end of the part of the grid from `place` on that has to be read.
 
-        Only buckets of its level and the next finer one are looked for: over years more would take long.
+        Finer buckets in it are read too: the cache would forget what is before a gap in a chunk.
         """
-        levels = {grid.level, max((level for level in LEVELS if 1 < level < grid.level), default=grid.level)}
-        step = LEVELS[min(levels)]
         next_whole = -(-place // grid.level) * grid.level
         end = min(grid.end, next_whole) if place < next_whole else grid.end
         at = place
         while at < end:
-            following = min((at // step + 1) * step, end)
-            found = [self._cache.segment(series, level, at) for level in levels]
-            starts = [max(one.start, at) for one in found if one is not None and at < one.end]
-            later = [start for start in starts if place < start < following]
-            if later:
-                return min(later)
+            following = min(chunk_end(grid.level, at), end)
+            known = self._cache.segment(series, grid.level, at)
+            if known is not None and place < known.start < following and at < known.end:
+                return known.start
             at = following
         return end
 
