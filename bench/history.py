@@ -2,8 +2,8 @@
 
 The database is the embedded one, or the CouchDB that GROWD_TEST_COUCHDB=http://user:password@host:port
 names. Of each variable it has a point each 5 min of 30 days, each minute of the last day and each 5 s of the
-last hour. Cold means that growd remembers nothing; warm that it has answered the same question before. The
-client only counts the bytes. Client, growd and database share the cores.
+last hour. Cold is the first request after a start of growd; warm is the same request again. The client only
+counts the bytes. Client, growd and database share the cores.
 """
 
 from __future__ import annotations
@@ -45,19 +45,15 @@ def measure(options: Options) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="growd-bench-") as folder, database(Path(folder)) as direct:
         login = b64decode(direct.credentials.partition(" ")[2]).decode()
         os.environ["GROWD_BENCH_LOGIN"] = login
-        upstream = f"http://{direct.host}:{direct.port}"
         has_last = supports_last(ask(direct, "GET", "/"))
         longest = 86_400 * (options.arguments.days or (30 if has_last else 1))
-        with (
-            filled(direct, longest, has_last=has_last) as points,
-            server("core", "--upstream", upstream, "--points", points) as daemon,
-        ):
+        with filled(direct, longest, has_last=has_last) as points:
             ranges = [(name, length) for name, length in RANGES.items() if length <= longest]
             return [
                 row
                 for name, length in ranges
                 for number in (1, len(VARIABLES))
-                for row in Case(name, length, VARIABLES[:number]).rows(direct, daemon, points, options.rounds)
+                for row in Case(name, length, VARIABLES[:number]).rows(direct, points, options.rounds)
             ]
 
 
@@ -69,16 +65,17 @@ class Case:
     length: int
     variables: tuple[str, ...]
 
-    def rows(self, direct: Way, daemon: Process, points: str, rounds: int) -> Iterator[Row]:
+    def rows(self, direct: Way, points: str, rounds: int) -> Iterator[Row]:
         """Cold and warm."""
         query = "&".join(f"variable={variable}" for variable in self.variables)
         path = f"{API}/history/{ENVIRONMENT}?{query}&start={END - self.length}&end={END}"
         cold, warm, reference = [], [], []
         for _ in range(rounds):
-            forget(direct, points)
             reference.append(milliseconds(lambda: self.read(direct, points)))
-            cold.append(milliseconds(lambda: history(daemon, path)))
-            warm.append(milliseconds(lambda: history(daemon, path)))
+            upstream = f"http://{direct.host}:{direct.port}"
+            with server("core", "--upstream", upstream, "--points", points) as daemon:
+                cold.append(milliseconds(lambda: history(daemon, path)))
+                warm.append(milliseconds(lambda: history(daemon, path)))
         number = len(self.variables)
         said = (
             f"{self.name}, {number} variable{'s' if number > 1 else ''}, {self.read(direct, points):,} points"
@@ -119,12 +116,6 @@ def view(way: Way, points: str, variable: str, length: int) -> int:
     body = connection.getresponse().read()
     connection.close()
     return body.count(b'"timestamp"')
-
-
-def forget(way: Way, points: str) -> None:
-    """Write a document that is not growd's, after which growd reads everything again, and index it."""
-    ask(way, "PUT", f"/{points}/{uuid4().hex}", point("other", 0, END))
-    ask(way, "GET", f"/{points}/_design/svc/_view/by_variable?reduce=false&limit=1")
 
 
 @contextmanager

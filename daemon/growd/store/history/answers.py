@@ -131,8 +131,12 @@ class HistoryAnswers:
         async def read(key: SeriesKey) -> tuple[SeriesKey, msgspec.Raw]:
             async with places:
                 covered = coverage[key.database]
-                before = await SeriesReader(reader, key, covered).before(grid.start)
-                buckets = await self._buckets.read(reader, key, grid, covered, now)
+                before, buckets = await together(
+                    [
+                        SeriesReader(reader, key, covered).before(grid.start),
+                        self._buckets.read(reader, key, grid, covered, now),
+                    ]
+                )
                 columns = msgspec.json.encode({"before": before, **buckets.columns()})
                 await asyncio.sleep(0)  # all series at once would hold up other tasks
             return key, msgspec.Raw(columns)

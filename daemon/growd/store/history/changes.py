@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -42,14 +43,14 @@ class ChangeFollower:
     def __init__(self, cache: BucketCache) -> None:
         self._cache = cache
         self._followed: dict[str, _Followed] = {}
-        self._lock = asyncio.Lock()
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def follow(self, reader: SourceReader, database: str) -> Coverage:
         """Forget the buckets of the points that came into a database since the last call.
 
         A client that goes away may cancel this anywhere: to forget a bucket twice does no harm.
         """
-        async with self._lock:
+        async with self._locks[database]:
             followed = self._followed.setdefault(database, _Followed())
             try:
                 followed.since, times = await self._times(reader, database, followed.since)
