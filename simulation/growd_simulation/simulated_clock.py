@@ -49,6 +49,9 @@ POLL_S: Final = 0.002
 MOST_SKIPPED: Final = 100
 """Turns of a busy loop without such a look."""
 
+SLOW: Final = 10.0
+"""How fast time passes at most while growd ends."""
+
 NEAR: Final = 0.05
 """A speed that differs by this share is reached."""
 
@@ -113,6 +116,11 @@ class SimulatedClock:
         if reached is None:
             reached = self._now / max(now - self._measured[0], LOOK_S)
         return self.speed if reached > (1 - NEAR) * self.speed else float(f"{reached:.3g}")
+
+    def slow_down(self) -> None:
+        """Let time pass slowly from now on: at the end of growd there is little left that holds it up."""
+        self.speed = min(self.speed, SLOW)
+        self._anchor = time.monotonic(), self._now
 
     async def sleep(self, seconds: float) -> None:
         sleeper = _Sleeper()

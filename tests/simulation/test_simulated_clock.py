@@ -190,6 +190,15 @@ def test_its_speed_is_a_bound_and_the_reached_one_is_told():
             SimulatedClock(speed)
 
 
+async def test_no_hours_pass_after_it_was_slowed_down(clock):
+    late = asyncio.create_task(clock.sleep(7_200), name="late")
+    await clock.sleep(3_600)
+    clock.slow_down()
+    await asyncio.sleep(0.05)
+    assert clock.monotonic() < 7_000
+    late.cancel()
+
+
 async def test_sleepers_that_were_cancelled_are_forgotten(clock):
     for _ in range(3 * STALE):
         clock.call_later(86_400, print).cancel()

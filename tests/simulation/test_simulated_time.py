@@ -1,6 +1,9 @@
 """Simulated time never goes back, neither after a clean end nor after a kill."""
 
 import asyncio
+import re
+import signal
+import time
 from contextlib import asynccontextmanager
 
 import pytest
@@ -70,3 +73,10 @@ async def test_without_a_bound_hours_pass_and_the_speed_is_told(tmp_path, databa
         later = await until_found(lambda: status(began + 3_600))
         assert later["speed"] > 1
         assert later["machine"]["clock_simulated"]
+        _, printed = await program.end(signal.SIGTERM)
+    hours, minutes, seconds = map(int, re.search(r"(\d\d):(\d\d):(\d\d) INFO +stopping", printed).groups())
+    async with simulated(tmp_path / "data") as (local, _):
+        saved = await local.state("simulated_time")
+    end = time.gmtime(saved)  # the simulated hours of a day do not go on while growd ends
+    stopped = (end.tm_hour - hours) * 3_600 + (end.tm_min - minutes) * 60 + end.tm_sec - seconds
+    assert stopped % 86_400 < 3_600

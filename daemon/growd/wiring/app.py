@@ -38,7 +38,7 @@ from growd.wiring.actuators import Common
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics, describe_chambers, time_zone_name
 from growd.wiring.database import configured_database
-from growd.wiring.hardware import chosen_clock, opened_hardware, speed_of
+from growd.wiring.hardware import chosen_clock, opened_hardware, slow_down, speed_of
 from growd.wiring.http import serving
 from growd.wiring.mqtt import check_broker, mqtt_link
 from growd.wiring.recipes import recipe_runners, run_documents
@@ -181,6 +181,7 @@ class App:
         await self._until_ready(database)
         self._manager.status_line = lambda: service_line(status.snapshot())
         return_free_memory()
+        stack.callback(slow_down, bus.clock)
         return Running(served.door.url, _described(database), self.data, speed_of(bus.clock))
 
     def _surroundings(

@@ -86,3 +86,8 @@ def _of_simulation(name: str) -> Any:
 def speed_of(clock: Clock) -> float:
     """How many times as fast as real time a clock ran in the last seconds."""
     return float(getattr(clock, "reached", 1.0))  # of a `SimulatedClock`
+
+
+def slow_down(clock: Clock) -> None:
+    """Let simulated time pass slowly from now on, so that an end of growd takes little of it."""
+    getattr(clock, "slow_down", lambda: None)()  # of a `SimulatedClock`
