@@ -160,3 +160,6 @@ def test_all_is_well_counts_the_values_at_their_set_points():
     status = replace(EMPTY, variables=[variable(name, WARM, state) for name, state in states.items()])
     assert verdict(status).fields == {"at_set_point": 1, "with_set_point": 2}
     assert verdict(status).state == "well"
+    not_yet = replace(variable(CO2, None), desired=Reading(800.0, "ok", 1.0, "recipe"))
+    status = replace(EMPTY, variables=[variable("air_pressure", WARM, "free"), not_yet])
+    assert verdict(status).fields == {"at_set_point": 0, "with_set_point": 1}

@@ -201,6 +201,13 @@ class VariableStatus(msgspec.Struct, frozen=True):
     high: float | None = None
 
     @property
+    def has_set_point(self) -> bool:
+        """Whether a set point is in force, also while the value is unknown."""
+        if self.state == "unknown":
+            return self.desired is not None and self.desired.value is not None
+        return self.state != "free"
+
+    @property
     def is_known(self) -> bool:
         """Whether there is a message about it, or an interlock holds it."""
         return any(each is not None for each in (self.measured, self.desired, self.commanded)) or bool(

@@ -59,7 +59,7 @@ def verdict_of(status: Status, notices: list[Notice]) -> Verdict:
         return starting
     if causes:
         return _of("attention", causes[0], causes)
-    aims = [each for each in status.variables if each.is_sensed and each.state not in ("free", "unknown")]
+    aims = [each for each in status.variables if each.is_sensed and each.has_set_point]
     reached = sum(each.state == "at_set_point" for each in aims)
     fields = {"at_set_point": reached, "with_set_point": len(aims)}
     if not aims:
