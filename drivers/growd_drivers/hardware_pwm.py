@@ -30,7 +30,6 @@ _CHANNELS_BY_COUNT: Final = {
     4: {12: 0, 13: 1, 18: 2, 19: 3},  # RP1 peripherals: GPIO functions, PWM0
 }
 _FIRST_PERIOD_NS: Final = 5_000_000  # for a new channel: 200 Hz, the usual frequency
-_NS_PER_S: Final = 1_000_000_000
 
 
 class PwmFiles(Protocol):

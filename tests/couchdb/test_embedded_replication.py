@@ -419,12 +419,13 @@ async def test_a_certificate_is_checked_when_the_settings_say_so(tmp_path):
         assert (await node("GET", VERIFY)).json == "true"
 
 
-async def test_settings_are_strings(node):
-    assert (await node("GET", VERIFY)).json == {"error": "not_found", "reason": "unknown_config_value"}
-    for body in (True, "a\nb", b"true"):
-        headers = {"Content-Type": "application/json"}
-        answer = await node("PUT", VERIFY, body, headers=headers)
-        assert (answer.status, answer.json["error"]) == (400, "bad_request")
+async def test_settings_are_strings(tmp_path):
+    async with embedded_at(0, tmp_path) as node:
+        assert (await node("GET", VERIFY)).json == {"error": "not_found", "reason": "unknown_config_value"}
+        for body in (True, "a\nb", b"true"):
+            headers = {"Content-Type": "application/json"}
+            answer = await node("PUT", VERIFY, body, headers=headers)
+            assert (answer.status, answer.json["error"]) == (400, "bad_request")
 
 
 # --- connections that fail ---

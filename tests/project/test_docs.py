@@ -14,11 +14,13 @@ from pathlib import Path
 import click
 import pytest
 
+from growd.api.operations import OPERATIONS
 from growd.config import chambers_of, load
 from growd.config.profiles import profile_path
 from growd.device_kinds import SENSOR_KINDS
 from growd.recipes.interpreter import FORMATS
 from growd.variables import VARIABLES
+from growd_cli.main import COMMANDS
 from growd_cli.main import main as growd
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.fault_files import load_faults
@@ -222,8 +224,10 @@ def test_the_table_of_variables_agrees_with_the_program():
         ("faults.md", [f"`{name}`" for name in SENSORS]),
         ("wiring.md", [kind.part for kind in SENSOR_KINDS.values()]),
         ("recipes.md", FORMATS),
+        ("terminal.md", [f"growd {name}" for name in COMMANDS]),
+        ("clients.md", [f" {each.resource}" for each in OPERATIONS]),
     ],
-    ids=["faults", "places of faults", "sensors", "recipe formats"],
+    ids=["faults", "places of faults", "sensors", "recipe formats", "commands", "calls"],
 )
 def test_every_kind_is_documented(page, names):
     text = (DOCS / page).read_text(encoding="utf-8")

@@ -14,6 +14,7 @@ from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import FLOAT64, MESSAGE_TYPES
 from growd.bus.names import PATTERN, normalise
+from growd_web.answer_schemas import ANSWERS
 from growd_web.openapi import field_schema
 from support.daemon import CALIBRATE, CO2, LIGHT, START, STOP, TOPICS
 
@@ -48,6 +49,10 @@ def schemas(document):
     elif isinstance(document, list):
         for member in document:
             yield from schemas(member)
+
+
+def test_each_answer_has_a_schema():
+    assert {each.answer for each in OPERATIONS} - {""} <= ANSWERS.keys()
 
 
 class TestDocument:

@@ -15,7 +15,7 @@ from growd.control.interlocks.room import Room
 from growd.control.pumps import Volumes
 from growd.loops import loop_kind
 from growd.output_roles import OutputClass
-from growd.variables import HUMIDITY, TEMPERATURE, VARIABLES, WATER_LEVEL
+from growd.variables import TEMPERATURE, VARIABLES, WATER_LEVEL
 from growd.wiring.dose_interlocks import DoseInterlocks
 from growd.wiring.interlocks import own
 
@@ -200,7 +200,7 @@ class ClassInterlocks:
 
     def _unmoved(self, of: OutputClass, variable: str, rise: float, on_s: float) -> Interlock:
         holds = own(self._of(of, drives=variable, raises=True))
-        is_humidity = variable == HUMIDITY
+        is_humidity = of is OutputClass.HUMIDIFIER
         effect = Effect(
             variable,
             rise,
