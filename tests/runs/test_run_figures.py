@@ -81,6 +81,17 @@ async def test_from_points_with_the_state_before_the_start(stored):
     assert found.rolled_up_until is None
 
 
+@pytest.mark.parametrize("at", [-60, 60], ids=["before the run", "in the run"])
+async def test_a_value_of_the_moment_of_a_restart_is_known(stored, at):
+    await stored.store(
+        measured(WARMTH, 20, MIDNIGHT + at),
+        measured("restart", "growd started", MIDNIGHT + at, category="event"),
+        measured(WARMTH, 22, MIDNIGHT + 300),
+    )
+    (warmth,) = (await figures(stored)).variables
+    assert warmth.whole.data_s == 660 + 300 - max(0, at)
+
+
 async def test_a_run_that_has_not_ended_goes_up_to_now(stored):
     found = await figures(stored)
     assert (found.variables, found.outputs, found.events, found.gaps) == ([], [], [], [])

@@ -47,7 +47,7 @@ _EVENTS_BEFORE: Final = 20  # of each kind, which tell the state at the start
 
 
 class _Timed(NamedTuple):
-    """A point, or the begin (rank 1) or end (rank 0) of a bucket, at its UNIX time."""
+    """A point (see `_rank_of`), or the begin (rank 1) or end (rank 0) of a bucket, at its UNIX time."""
 
     time: float
     rank: int
@@ -188,7 +188,12 @@ async def _before(points: RunPoints, series: Sequence[Series], start: float) -> 
         newest = await points.reader.newest(one, None, start, most)
         before = [point for point in newest if point.timestamp < start]
         found += before if one.key[1] == "event" else before[:1]
-    return sorted(found, key=lambda point: point.timestamp)
+    return sorted(found, key=lambda point: (point.timestamp, _rank_of(point)))
+
+
+def _rank_of(point: ExportedPoint) -> int:
+    """A restart comes before the values of its own moment, which it does not end."""
+    return 0 if point.kind == "event" and point.variable == "restart" else 1
 
 
 async def _in_order(
@@ -228,7 +233,7 @@ async def _raw(
             for part in slices(rows):
                 found = map(exported_point, part)
                 kept = [
-                    _Timed(point.timestamp, 1, point)
+                    _Timed(point.timestamp, _rank_of(point), point)
                     for point in found
                     if after < point.timestamp and not is_rolled_up(point, points.raw_from)
                 ]
