@@ -246,6 +246,10 @@ def _reads(config: Config) -> Iterator[tuple[OptionPath, str, Callable[[], Any]]
         reading = functools.partial(read_pair, *pair)
         yield ("tls", "certificate"), tls.certificate, reading if not _is_credential(tls.key) else _nothing
         yield ("tls", "key"), tls.key, _nothing
+    if config.simulator.enabled:
+        for option in ("faults", "replay"):
+            if file := getattr(config.simulator, option):
+                yield ("simulator", option), "", functools.partial(_read_simulated, option, file)
     if config.mqtt.host:
         file = config.mqtt.password_file
         yield ("mqtt", "password_file"), file, functools.partial(read_broker, config.mqtt)
@@ -260,6 +264,17 @@ def _reads(config: Config) -> Iterator[tuple[OptionPath, str, Callable[[], Any]]
                 file,
                 functools.partial(read_line, "[output] password_file", file),
             )
+
+
+def _read_simulated(option: str, file: str) -> None:
+    from growd_hwsim.errors import SimulationError  # noqa: PLC0415  only of a simulation
+    from growd_hwsim.fault_files import load_faults  # noqa: PLC0415
+    from growd_hwsim.replay import load_recording  # noqa: PLC0415
+
+    try:
+        (load_faults if option == "faults" else load_recording)(Path(file))
+    except SimulationError as error:
+        raise ConfigError(f"[simulator] {option}: {error}") from None
 
 
 def _nothing() -> None:

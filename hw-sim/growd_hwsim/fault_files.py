@@ -26,6 +26,8 @@ _TYPE_NAMES = {str: "text", int: "a whole number", float: "a number"}
 
 def load_faults(path: Path) -> list[Fault]:
     """The faults of a file, in its order. Raises `FaultFileError` with file, entry, key and reason."""
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise FaultFileError(str(path), "is not a regular file")
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:

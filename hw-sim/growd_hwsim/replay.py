@@ -118,6 +118,8 @@ class ReplayedChamber(SimulatedChamber):
 
 def load_recording(path: Path) -> Recording:
     """Read a recording. Blocking. Raises `ReplayFileError` with file, line and reason."""
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise ReplayFileError(str(path), "is not a regular file")
     try:
         with _opened(path) as file:
             series = _series(str(path), csv.reader(file, strict=True))

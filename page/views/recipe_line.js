@@ -50,7 +50,7 @@ function Next({ environment, run, plan }) {
   const change = light ?? ahead[0];
   if (!change) return null;
   const time = duration(change.time - now);
-  if (light) return ` · ${t(light.to ? "run_light_on" : "run_light_off", { time })}`;
+  if (light) return ` · ${t(light.to ? "run_light_on" : light.to_next === "hold" ? "run_light_off" : "run_light_fades", { time })}`;
   const value = change.to === null ? t("no_set_point") : setPointText(variableOf(environment, change.variable), change.to);
   return ` · ${t("run_next", { name: variableName(change.variable), value, time })}`;
 }

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 from click.testing import CliRunner
 
@@ -51,6 +53,23 @@ def test_each_missing_file_is_a_fault_of_its_option(tmp_path, said):
     (tmp_path / "mail").write_text("ntfys://topic\n")
     (tmp_path / "mail").chmod(0o600)
     assert len(list(faults_of_files(load(file, environ={})))) == 4
+
+
+@pytest.mark.parametrize("name", ["missing", "pipe"])
+def test_files_of_the_simulator_and_authorities_are_read_without_waiting_for_a_pipe(tmp_path, name, said):
+    os.mkfifo(tmp_path / "pipe")
+    file, path = tmp_path / "growd.toml", tmp_path / name
+    file.write_text(
+        f"[simulator]\nenabled = true\nfaults = '{path}'\nreplay = '{path}'\n"
+        f"[mqtt]\nhost = 'broker'\nsecurity = 'tls'\nca_file = '{path}'\n"
+    )
+    faults = list(faults_of_files(load(file, environ={})))
+    assert [fault.path for fault in faults] == [
+        ("simulator", "faults"),
+        ("simulator", "replay"),
+        ("mqtt", "ca_file"),
+    ]
+    said([fault.reason for fault in faults])
 
 
 NAMES = ["cert.pem", "couchdb", "far", "key.pem", "mail", "plug"]

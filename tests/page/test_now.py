@@ -144,7 +144,7 @@ async def test_the_recipe_in_a_line_pauses_resumes_and_stops(shared, browser, cl
     async with page_at(browser, address(shared), viewport=DESK) as page:
         line = page.get_by_role("region", name="Lettuce, 41 days by the clock")
         await expect(line).to_contain_text("day 4 of 41")
-        await expect(line).to_contain_text(re.compile("light (on|off) in "))
+        await expect(line).to_contain_text(re.compile("light (on in|off in|begins to fade in) "))
         await expect(line.get_by_role("img", name="next 24 hours")).to_be_visible()
         menu = line.get_by_label("Pause or stop the recipe")
         await menu.click()
@@ -152,7 +152,7 @@ async def test_the_recipe_in_a_line_pauses_resumes_and_stops(shared, browser, cl
         await expect(line).to_contain_text("paused")
         assert (await client.run())["state"] == "paused"
         await line.get_by_role("button", name="Resume").click()
-        await expect(line).to_contain_text(re.compile("light (on|off) in "))
+        await expect(line).to_contain_text(re.compile("light (on in|off in|begins to fade in) "))
         await line.get_by_role("button", name="Stop").click()
         await page.get_by_role("dialog").get_by_role("button", name="Back").click()
         assert (await client.run())["state"] == "running"
@@ -182,6 +182,19 @@ async def test_a_sensor_that_dies_is_the_verdict_and_its_tile_has_no_value(share
         await expect(dialog).to_contain_text("Light sensor does not answer")
         await client.call("simulator/clear_faults")
         await expect(dialog.get_by_text(re.compile(r"^\d.* lx$"))).to_be_visible()
+
+
+async def test_a_sunset_is_not_called_light_off(shared, browser, client):
+    points = [
+        {"at": 0, "value": 8_000},
+        {"at": 60, "value": 8_000, "to_next": "ramp"},
+        {"at": 90, "value": 0},
+    ]
+    phase = {"name": "day", "duration": 100, "time_units": "minutes", "course": {"light_illuminance": points}}
+    await client.put("/recipes/sunset", {"format": "phased", "name": "Sunset", "phases": [phase]})
+    await client.call(f"{PLACE}/start_recipe", recipe_id="sunset")
+    async with page_at(browser, address(shared)) as page:
+        await expect(page.locator(".recipe_line")).to_contain_text("begins to fade in")
 
 
 async def test_a_calibration_that_drives_the_lamp_is_said_in_the_line_of_the_recipe(shared, browser, client):

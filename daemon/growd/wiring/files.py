@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import stat
 from pathlib import Path
 
 from growd.config import ConfigError
@@ -50,6 +51,8 @@ def trusting(where: str, ca_file: str) -> ssl.SSLContext:
     Blocking. Raises `ConfigError`, whose message begins with `where`.
     """
     try:
+        if ca_file and not stat.S_ISREG(Path(ca_file).stat().st_mode):
+            raise ConfigError(f"{where} is not a regular file")  # a pipe would be waited for
         return ssl.create_default_context(cafile=ca_file or None)
     except ssl.SSLError:
         raise ConfigError(f"{where} holds no certificate (PEM)") from None

@@ -143,6 +143,7 @@ export const TEXTS = {
   run_day: "Tag {day} von {days}",
   run_light_on: "Licht an in {time}",
   run_light_off: "Licht aus in {time}",
+  run_light_fades: "das Licht wird in {time} langsam dunkel",
   run_ahead: "Die Sollwerte der nächsten 24 Stunden",
   run_cancel: "Start absagen",
   run_cancel_sure: "Den Start von {name} absagen? Es hat nicht begonnen; kein Sollwert ändert sich.",

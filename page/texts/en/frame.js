@@ -143,6 +143,7 @@ export const TEXTS = {
   run_day: "day {day} of {days}",
   run_light_on: "light on in {time}",
   run_light_off: "light off in {time}",
+  run_light_fades: "the light begins to fade in {time}",
   run_ahead: "The set points of the next 24 hours",
   run_cancel: "Cancel the start",
   run_cancel_sure: "Cancel the start of {name}? It has not begun; no set point changes.",
