@@ -14,7 +14,7 @@ from growd.host.logs import timed_by
 from growd.runtime.clock import RealClock
 from growd.runtime.supervisor import Supervisor
 from growd.store.errors import LocalStoreError
-from growd_hwsim.errors import SimulationError
+from growd_hwsim.errors import FaultFileError, ReplayFileError, SimulationError
 from growd_simulation.fault_services import FaultServices, fault_places
 from growd_simulation.simulated_clock import SimulatedClock, moving
 from growd_simulation.simulated_hardware import simulated_hardware
@@ -36,6 +36,7 @@ RENEWED_S: Final = 2.0
 MOST: Final = 1_000.0
 STEP_S: Final = 1.0  # between two looks at the simulated broker
 _KEY: Final = "simulated_time"
+_OPTIONS: Final = {FaultFileError: "faults", ReplayFileError: "replay"}
 _log = logging.getLogger(__name__)
 
 
@@ -48,7 +49,8 @@ async def hardware(config: Config, bus: Bus) -> AsyncIterator[SimulatedHardware]
     try:
         machine = await asyncio.to_thread(simulated_hardware, config, bus.clock)
     except SimulationError as error:
-        raise StartError(str(error)) from error
+        option = _OPTIONS.get(type(error))
+        raise StartError(f"[simulator] {option}: {error}" if option else str(error)) from error
     try:
         FaultServices(bus, machine.faults, fault_places(config))
         async with Supervisor(RealClock(), bus.liveness) as supervisor:

@@ -66,6 +66,8 @@ def test_a_file_that_cannot_be_read_at_the_start_is_named_with_the_line_of_its_o
         "[replication]\nurl = 'http://far'\n[[notify]]\nname = 'm'\nkind = 'apprise'\nurl_file = './m'\n"
     )
     said(refused(tmp_path / "data", "--config", str(file)))
+    file.write_text("[simulator]\nenabled = true\nfaults = './none.toml'\n")
+    said(refused(tmp_path / "data", "--config", str(file)))
 
 
 def test_impossible_machines_ports_and_folders_are_one_sentence(tmp_path, said):
