@@ -12,6 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from growd.wiring.store import FREEZE_S, LOOK_S
 from growd_drivers.last_run import FILE_NAMES, last_run
 from support.lasting_pins import LastingPins
 from support.program import failed, home_on, started
@@ -195,6 +196,20 @@ async def test_outputs_rest_and_a_dose_keeps_its_length_while_growd_is_stopped(c
         assert (
             heater["on_s"] < sum(times_on(pins, HEATER)) + 1.0
         )  # the pause in which it was off is not in it
+
+
+async def test_a_growd_that_stood_still_says_so(config, pins, database_server):
+    async with running(config, pins, database_server) as chamber:
+        process = chamber.program.process
+        process.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(LOOK_S + FREEZE_S + 1)
+        process.send_signal(signal.SIGCONT)
+        await until_found(lambda: frozen(chamber))
+
+
+async def frozen(chamber):
+    answer = await chamber.program.ask("GET", "history/environment_1?series=false")
+    return [each for each in answer["events"] if each["kind"] == "fault" and "stood still" in each["message"]]
 
 
 async def given(chamber):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from growd.bus.errors import counted
+from growd.runtime.clock import until_beat
 from growd.runtime.sentence import Sentence, code_of
 from growd.runtime.supervisor import Supervisor
 from growd.store.entries.journal import GrowersJournal
@@ -43,6 +45,8 @@ RELOADABLE: Final = (
 _DATABASE_MADE_AGAIN: Final = (
     "the database was missing and was created again; it lacks the points of earlier runs"
 )
+FREEZE_S: Final = 5.0  # a loop that is later than this has stood still
+LOOK_S: Final = 5.0
 DRAIN_S: Final = 0.5  # how long to send the last points at the end
 _ENDED_WELL: Final = "ended_well"
 _HAD_DATABASE: Final = "had_database"  # the database of points existed or was made
@@ -125,6 +129,7 @@ class Storage:
                     parts.start("recorder", self._recorder.run)
                     parts.start("losses", self.losses.run)
                     parts.start("journal", self.journal.delivery.work.run)
+                    parts.start("freezes", partial(self._note_freezes, clock))
                     yield
             finally:
                 self.record("stop", Sentence("growd stopped", "stopped"))
@@ -231,6 +236,17 @@ class Storage:
             _log.error("%s", notice)
         if ended_well is not False:
             await self._note_end(well=False)
+
+    async def _note_freezes(self, clock: Clock) -> None:
+        """Record that this process stood still: it explains a hole in the data, and outputs that rested."""
+        while True:
+            began, wait_s = clock.monotonic(), until_beat(clock, LOOK_S)
+            await clock.sleep(wait_s)
+            late_s = clock.monotonic() - began - wait_s
+            if late_s > FREEZE_S:
+                text = f"growd stood still for {late_s:.0f} s: it was stopped, or this machine was too busy"
+                _log.warning("%s", text)
+                self.record("fault", f"growd: {text}")
 
     def record(self, kind: str, text: str) -> None:
         """Record an event of growd itself in each environment."""
