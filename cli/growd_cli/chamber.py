@@ -50,9 +50,12 @@ class ChamberPlace:
     def chosen(cls, context: click.Context, data: Path, daemon: DaemonOptions) -> ChamberPlace:
         """That of the options; without --data, and where there is no folder `data`, the installed one.
 
-        Raises `ConfigError`.
+        Blocking. Raises `ConfigError`.
         """
         is_named = context.get_parameter_source("data") is not ParameterSource.DEFAULT
+        is_in_general = context.get_parameter_source("url") is ParameterSource.ENVIRONMENT
+        if is_named and is_in_general and running_in(data) is None:
+            daemon = msgspec.structs.replace(daemon, url=None)  # that of another growd
         if is_named or data.exists() or not INSTALLED_DATA.exists():
             return cls(data, daemon)
         installed = Path("/") / INSTALLED

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import signal
 from contextlib import asynccontextmanager
 from datetime import UTC
 
@@ -94,6 +95,14 @@ async def test_everything_comes_back_and_nothing_is_overwritten(database_server,
         album = Album(new.data, "0123456789ab", PhotoOptions(), UTC)
         await asyncio.to_thread(album.load)
         assert [photo.camera for photo in album.newest_first("chamber")] == ["top"]
+
+
+async def test_a_stopped_growd_is_copied_while_growd_url_names_another_one(tmp_path, monkeypatch):
+    async with started(tmp_path / "data", "--profile", "sim") as program:
+        await program.end(signal.SIGTERM)
+    monkeypatch.setenv("GROWD_URL", "http://127.0.0.1:9")
+    done = await growd("backup", str(tmp_path / "chamber.growd"), "--data", str(tmp_path / "data"))
+    assert done.exit_code == 0, done.output
 
 
 @asynccontextmanager
