@@ -69,7 +69,7 @@ def run(context: click.Context, /, **given: Any) -> None:
     Without a configuration, the hardware is simulated and the database is the embedded one. All outputs are
     driven to their safe states first, even if the start then fails.
 
-    With a command, look at runs of recipes instead. The options above are those of the daemon.
+    With a command, look at runs of recipes instead. The options below are those of the daemon.
     """
     if context.invoked_subcommand is None:
         _run(**given)

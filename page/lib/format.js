@@ -23,7 +23,7 @@ export const given = (value, unit) => (isFahrenheit(unit) ? (value - 32) / 1.8 :
 /** A number with so many decimals. */
 export function number(value, decimals = 0) {
   if (!formats.has(decimals)) {
-    formats.set(decimals, new Intl.NumberFormat(LOCALES, { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
+    formats.set(decimals, new Intl.NumberFormat(LOCALES, { minimumFractionDigits: decimals, maximumFractionDigits: decimals, signDisplay: "negative" }));
   }
   return formats.get(decimals).format(value);
 }

@@ -35,6 +35,11 @@ async def test_a_number_is_read_as_the_locale_writes_it(shared, browser, locale,
         assert all(math.isnan(value) for value in wrong)
 
 
+async def test_no_zero_has_a_sign(shared, browser):
+    async with page_at(browser, f"{shared.address}/_svc/") as page:
+        assert await computed(page, "lib/format.js", "number", -0.4, -0.6, 0) == ["0", "-1", "0"]
+
+
 async def test_a_trend_is_the_rate_of_the_last_minute_and_only_beyond_the_noise(shared, browser):
     rising = [[5 * i, 20 + 0.1 * i] for i in range(20)]
     noisy = [[5 * i, 20 + 0.1 * (-1) ** i] for i in range(20)]

@@ -145,7 +145,8 @@ class EmbeddedDatabase:
             if ends.done():
                 status = await process.wait()
                 self.crashes += 1
-                raise EmbeddedDatabaseError(f"the embedded database ended with status {status}")
+                how = f"ended with status {status}" if status >= 0 else f"was ended by signal {-status}"
+                raise EmbeddedDatabaseError(f"the embedded database {how}")
             self.hangs += 1
             _signal(process, signal.SIGKILL)  # it can't handle SIGTERM
             seconds = ASK_EVERY_S * UNANSWERED
