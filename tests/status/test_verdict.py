@@ -124,10 +124,17 @@ def test_a_start_is_calm_until_a_sensor_has_answered():
     assert verdict(replace(warming, problems=[Problem("no disk", is_failure=True)])).state == "trouble"
 
 
-def test_a_set_point_that_is_not_saved_makes_a_full_disk_a_failure():
-    machine = replace(MACHINE, disk_bytes=1_000_000, disk_free_bytes=0)
-    full = replace(EMPTY, machine=machine)
-    assert (verdict(full).state, verdict(full).code) == ("attention", "disk_full")
+def test_a_full_disk_is_the_cause_of_what_is_not_saved_and_of_a_database_that_cannot_start():
+    nearly = replace(EMPTY, machine=replace(MACHINE, disk_bytes=100_000_000_000, disk_free_bytes=2_000_000))
+    assert (verdict(nearly).state, verdict(nearly).code) == ("attention", "disk_full")
+    reason = "no database is running: can't open the data folder: No space left on device"
+    away = replace(
+        EMPTY,
+        machine=replace(MACHINE, disk_bytes=1_000_000, disk_free_bytes=0),
+        database=DatabaseStatus("embedded", reachable=False, reason=reason),
+    )
+    assert (verdict(away).state, verdict(away).code, verdict(away).effects) == ("trouble", "disk_full", 1)
+    full = replace(away, database=None)
     unsaved = Problem("set points can't be saved", is_failure=True, code="set_points_not_saved")
     found = verdict(replace(full, problems=[unsaved]))
     assert (found.state, found.code, found.effects) == ("trouble", "disk_full", 1)

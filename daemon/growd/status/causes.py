@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from growd.bus.messages import Quality
+from growd.store.couch_answers import DISK_FULL
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def _of_storage(status: Status) -> Iterator[tuple[Key, Key]]:
     yield ("store", "outbox"), ("store", "database")
     yield ("store", "saving"), ("machine", "disk")
     yield ("store", "lost"), ("machine", "disk")
+    if status.database is not None and DISK_FULL.search(status.database.reason or ""):
+        yield ("database", ""), ("machine", "disk")
     for each in status.problems:
         if each.code in _OF_DATABASE:
             yield ("problem", each.key), ("store", "database")

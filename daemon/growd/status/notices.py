@@ -371,7 +371,8 @@ def _of_machine(status: Status) -> Iterator[Notice]:
         free_mb = round((machine.disk_free_bytes or 0) / _MEGABYTE)
         words = f"nearly full: {free_mb} MB are free" if free_mb else "full"
         text, fields = f"the disk of the data folder is {words}", {"free_mb": free_mb}
-        yield warns(text, "disk", code="disk_full", fields=fields, remedy=MAKE_ROOM)
+        severity: Severity = "warning" if free_mb else "failure"
+        yield Notice(severity, "machine", text, "disk", code="disk_full", fields=fields, remedy=MAKE_ROOM)
     for trouble in machine.troubles or []:
         fields = {"trouble": trouble}
         remedy = "Use the power supply of the Raspberry Pi, and cool it."

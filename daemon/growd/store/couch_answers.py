@@ -21,7 +21,7 @@ _TIMED_OUT: Final = 408
 _TOO_MANY: Final = 429
 _SERVER_ERROR: Final = 500
 _UNREADABLE: Final = object()
-_DISK_FULL: Final = re.compile("enospc|No space left on device")
+DISK_FULL: Final = re.compile("enospc|No space left on device")
 """In CouchDB it is inside of a trace of Erlang; LevelDB has the words of the system."""
 
 
@@ -59,7 +59,7 @@ def connection_failure(error: Exception) -> str:
 def checked(request: str, status: int, body: bytes) -> Any:
     """The answer. Raises `CouchUnavailableError` and `CouchRefusedError`."""
     answer = _decoded(body)
-    if status >= _SERVER_ERROR and _DISK_FULL.search(error_members(answer)[1]):
+    if status >= _SERVER_ERROR and DISK_FULL.search(error_members(answer)[1]):
         sentence = f"the database has no room on its disk ({request} got {status}); make room there"
         raise DiskFullError(sentence, status)
     if status in {_TIMED_OUT, _TOO_MANY} or status >= _SERVER_ERROR:
