@@ -53,8 +53,8 @@ class ChamberPlace:
         Blocking. Raises `ConfigError`.
         """
         is_named = context.get_parameter_source("data") is not ParameterSource.DEFAULT
-        is_in_general = context.get_parameter_source("url") is ParameterSource.ENVIRONMENT
-        if is_named and is_in_general and running_in(data) is None:
+        from_environment = context.get_parameter_source("url") is ParameterSource.ENVIRONMENT
+        if is_named and from_environment and running_in(data) is None:
             daemon = msgspec.structs.replace(daemon, url=None)  # that of another growd
         if is_named or data.exists() or not INSTALLED_DATA.exists():
             return cls(data, daemon)
