@@ -459,10 +459,11 @@ class _Reports:
             message = Sentence("released", "released") if not tripped else _tripped(tripped, hint)
             self._events.publish(event("interlock", name, message))
             # a variable is unknown since a sensor has failed, which is the warning
-            is_calm = interlock.is_expected or code_of(tripped)["code"] == "variable_unknown"
-            level = logging.WARNING if tripped and not is_calm else logging.INFO
-            lead = "pauses its outputs" if interlock.is_expected else "has tripped"
-            words = f"{lead}: {tripped}" if tripped else "is released"
+            is_warning = tripped and code_of(tripped)["code"] != "variable_unknown"
+            level = logging.WARNING if is_warning else logging.INFO
+            if interlock.is_expected:  # such as a pause of the doses whenever the water stands still
+                level = logging.DEBUG
+            words = f"has tripped: {tripped}" if tripped else "is released"
             logger.log(level, "%s/%s %s%s", self._name, name, words, hint)
         return True
 
