@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import time
 from contextlib import nullcontext
@@ -228,7 +229,7 @@ def systemd_credentials(config: Config) -> list[str]:
 
 def _is_credential(name: str) -> bool:
     """Whether a name has no folder and is not a file here."""
-    return bool(name) and "/" not in name and not secret_path(name).exists()
+    return bool(name) and "/" not in name and not os.access(secret_path(name), os.F_OK)
 
 
 def _reads(config: Config) -> Iterator[tuple[OptionPath, str, Callable[[], Any]]]:

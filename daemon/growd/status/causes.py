@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from growd.bus.messages import Quality
-from growd.store.couch_answers import DISK_FULL
+from growd.store.errors import DISK_FULL
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
-from growd.store.errors import CouchRefusedError, CouchUnavailableError, DiskFullError
+from growd.store.errors import DISK_FULL, CouchRefusedError, CouchUnavailableError, DiskFullError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +20,6 @@ _TIMED_OUT: Final = 408
 _TOO_MANY: Final = 429
 _SERVER_ERROR: Final = 500
 _UNREADABLE: Final = object()
-DISK_FULL: Final = re.compile("enospc|No space left on device")
 """In CouchDB it is inside of a trace of Erlang; LevelDB has the words of the system."""
 
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+DISK_FULL: Final = re.compile("enospc|No space left on device")
+"""What a server or the kernel says of a full disk."""
+
 
 class StoreError(Exception):
     """Base of all errors of the store."""
