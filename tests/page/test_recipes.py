@@ -48,6 +48,7 @@ async def test_a_recipe_runs_pauses_skips_and_stops(shared, browser, client):
         await expect(page.get_by_text("Phase 1 of 4: germination")).to_be_visible()
         await press(page, "Pause")
         await press(page, "Resume")
+        await expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
         await page.get_by_label("Skip to a phase").select_option("3")
         await press(page, "Skip")
         await confirm(page)
