@@ -118,7 +118,7 @@ class SimulatedClock:
         return self.speed if reached > (1 - NEAR) * self.speed else float(f"{reached:.3g}")
 
     def slow_down(self) -> None:
-        """Let time pass slowly from now on: at the end of growd there is little left that holds it up."""
+        """Let time pass slowly from now on: while growd ends, few tasks are left to wait for."""
         self.speed = min(self.speed, SLOW)
         self._anchor = time.monotonic(), self._now
 

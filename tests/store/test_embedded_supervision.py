@@ -76,6 +76,7 @@ async def test_the_real_server_serves_is_restarted_and_keeps_its_data(tmp_path, 
         second = await up(embedded)
         assert (embedded.starts, embedded.crashes, embedded.hangs) == (2, 1, 0)
         assert addresses == [first, second]
+        assert "signal 9" in caplog.text
         document = await couch.get("kept", "a")
         assert document["value"] == 1
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SWITCH_S: Final = 0.0005
-"""How long a thread may keep another waiting: in 5 ms, the default, a commit holds up many requests."""
+"""Seconds that a thread may keep another waiting. With Python's 5 ms a commit holds up many requests."""
 
 
 def allow_open_files() -> None:

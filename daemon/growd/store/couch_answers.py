@@ -20,7 +20,6 @@ _TIMED_OUT: Final = 408
 _TOO_MANY: Final = 429
 _SERVER_ERROR: Final = 500
 _UNREADABLE: Final = object()
-"""In CouchDB it is inside of a trace of Erlang; LevelDB has the words of the system."""
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 DISK_FULL: Final = re.compile("enospc|No space left on device")
-"""What a server or the kernel says of a full disk."""
+"""A full disk, in the errors of CouchDB (Erlang) and of the kernel, which LevelDB repeats."""
 
 
 class StoreError(Exception):

@@ -89,5 +89,5 @@ def speed_of(clock: Clock) -> float:
 
 
 def slow_down(clock: Clock) -> None:
-    """Let simulated time pass slowly from now on, so that an end of growd takes little of it."""
+    """Slow simulated time down, so that the end of growd takes little of it."""
     getattr(clock, "slow_down", lambda: None)()  # of a `SimulatedClock`
