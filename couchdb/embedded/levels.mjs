@@ -9,6 +9,9 @@ import { leveldown } from './packages.mjs';
 
 export const VIEW_INDEX = '-mrview-'; // in the names of view indexes
 const [FIRST_KEY, LAST_KEY] = [Buffer.from([0]), Buffer.alloc(16, 0xff)];
+const SEQUENCE_DIGITS = 16; // of PouchDB's keys
+const [ROWS_AHEAD, MOST_STEP] = [128, 64];
+const [BLOCK_BYTES, KNOWN_BYTES] = [1024 * 1024, 4 * 1024 * 1024];
 const TRIAL_BYTES = 1024 * 1024; // opening the databases needs some room
 
 /** The first failed write of each LevelDB, by its folder. */
@@ -32,6 +35,7 @@ export function durableLevel(location) {
   failures.delete(location);
   unopened.delete(location);
   const sync = !location.includes(VIEW_INDEX);
+  const forgetAhead = readAhead(level);
   for (const method of ['_open', '_put', '_del', '_batch']) {
     const write = level[method].bind(level);
     level[method] = (...args) => {
@@ -41,7 +45,9 @@ export function durableLevel(location) {
         process.nextTick(callback, refusal(location));
         return;
       }
+      forgetAhead();
       write(...args, { ...options, sync }, (error) => {
+        forgetAhead();
         if (error) {
           failures.set(location, error);
         }
@@ -53,6 +59,69 @@ export function durableLevel(location) {
     };
   }
   return level;
+}
+
+/**
+ * Read documents ahead. The function that is returned forgets them: call it before a write and after it.
+ *
+ * PouchDB gets the documents or rows of a range one after the other, and each get waits for a thread. Those of one
+ * series are a few sequence numbers apart, which are the last digits of their keys: from the second on, a block of them
+ * is read in one piece.
+ */
+function readAhead(level) {
+  const get = level._get.bind(level);
+  const known = new Map();
+  let [last, writes, bytes] = [NaN, 0, 0];
+  const forget = () => {
+    writes += 1;
+    bytes = 0;
+    known.clear();
+  };
+  level._get = (key, options, callback) => {
+    const number = Number(String(key).slice(-SEQUENCE_DIGITS));
+    const step = number - last;
+    last = number;
+    const value = known.get(key);
+    if (value !== undefined) {
+      process.nextTick(callback, null, value);
+      return;
+    }
+    if (options.asBuffer || !step || !(Math.abs(step) <= MOST_STEP)) {
+      get(key, options, callback);
+      return;
+    }
+    const begun = writes;
+    readBlock(level, key, step, (block, size) => {
+      if (writes === begun) {
+        if (bytes > KNOWN_BYTES) {
+          forget();
+        }
+        bytes += size;
+        block.forEach((each, place) => known.set(place, each));
+      }
+      get(key, options, callback);
+    });
+  };
+  return forget;
+}
+
+/** Call back with the entries from `key` on, in the direction of `step`, and their bytes. */
+function readBlock(level, key, step, callback) {
+  const range = step > 0 ? { gte: key } : { lte: key, reverse: true };
+  const read = { keyAsBuffer: false, valueAsBuffer: false, highWaterMark: BLOCK_BYTES };
+  const entries = level.iterator({ ...range, ...read, limit: Math.abs(step) * ROWS_AHEAD });
+  const block = new Map();
+  let bytes = 0;
+  const take = (error, place, value) => {
+    if (error || place === undefined || bytes > BLOCK_BYTES) {
+      entries.end(() => callback(block, bytes));
+      return;
+    }
+    block.set(place, value);
+    bytes += value.length;
+    entries.next(take);
+  };
+  entries.next(take);
 }
 
 durableLevel.destroy = leveldown.destroy;

@@ -270,3 +270,41 @@ async def test_a_view_starts_at_each_of_its_rows(couch, database, descending):
         query = f"startkey={row['key']!r}&startkey_docid={row['id']}&descending={descending}"
         answer = await couch("GET", f"{database}/{PLAIN}?{query}")
         assert ids(answer.json["rows"]) == ids(rows[place:])
+
+
+NAMES = ("air", "water", "light")
+SERIES = {"views": {"series": {"map": "function (doc) { emit([doc.series, doc.n], doc.value); }"}}}
+
+
+@pytest.mark.parametrize("descending", [False, True])
+async def test_rows_are_right_after_each_write(couch, database, descending):
+    """The embedded server reads rows and documents ahead."""
+
+    async def answers():
+        query = {"descending": descending, "include_docs": True}
+        key = {"startkey": ["air"], "endkey": ["air", {}]}
+        if descending:
+            key = {"startkey": key["endkey"], "endkey": key["startkey"]}
+        body = {"queries": [query | key, {"reduce": False} | query | key]}
+        results = (await couch("POST", f"{database}/_design/d/_view/series/queries", body)).json["results"]
+        everything = (await couch("POST", f"{database}/{ALL}", {"include_docs": True})).json["rows"]
+        rows = [[(row["id"], row["value"], row["doc"]["value"]) for row in each["rows"]] for each in results]
+        return [*rows, [(row["id"], row["doc"].get("value"), row["doc"].get("value")) for row in everything]]
+
+    await couch("PUT", f"{database}/_design/d", SERIES)
+    docs = [
+        {"_id": f"{n:03}-{name}", "series": name, "n": n, "value": n} for n in range(40) for name in NAMES
+    ]
+    stored = (await couch("POST", f"{database}/_bulk_docs", {"docs": docs})).json
+    by_id = {doc["_id"]: doc | {"_rev": one["rev"]} for doc, one in zip(docs, stored, strict=True)}
+    for n in range(30):
+        expected = [(key, doc["value"], doc["value"]) for key, doc in sorted(by_id.items())]
+        air = [one for one in expected if one[0].endswith("air")]
+        air = air[::-1] if descending else air
+        assert await answers() == [air, air, [*expected, ("_design/d", None, None)]]
+        changed = by_id[f"{n + 3:03}-air"] | {"value": -n}
+        changed |= {"_deleted": True} if n % 7 == 0 else {}
+        answer = await couch("PUT", f"{database}/{changed['_id']}", changed)
+        by_id[changed["_id"]] = changed | {"_rev": answer.json["rev"]}
+        if n % 7 == 0:
+            del by_id[changed["_id"]]
