@@ -16,7 +16,7 @@ from growd.store.history.coverage import FINEST
 from growd.store.history.events import breaks_of, events_of
 from growd.store.history.grid import Grid
 from growd.store.history.history import CATEGORIES, check_size
-from growd.store.history.known_series import KnownSeries, known_series, together
+from growd.store.history.known_series import KnownSeries, stored_series, together, with_retired
 from growd.store.history.series_reader import SeriesReader
 from growd.variables import VARIABLES, similar_variable
 
@@ -56,9 +56,10 @@ class HistoryAnswers:
         """The answer of the API; series are JSON already. Raises `StoreError` and `BusError`."""
         databases = (reader.source.points, reader.source.events)
         while True:
-            covered = await together([self._buckets.follow(reader, name) for name in databases])
+            follow = [self._buckets.follow(reader, name) for name in databases]
+            stored, *covered = await together([self._find_stored(reader, query), *follow])
             coverage = dict(zip(databases, covered, strict=True))
-            answer = await self._answer_from(query, reader, coverage)
+            answer = await self._answer_from(query, reader, coverage, stored)
             states = await together([reader.rollup_state(name) for name in databases])
             sealed = [0 if state is None else state.sealed_until for state in states]
             if all(now <= one.sealed_until for now, one in zip(sealed, covered, strict=True)):
@@ -70,9 +71,13 @@ class HistoryAnswers:
         query: HistoryQuery,
         reader: SourceReader,
         coverage: Mapping[str, Coverage],
+        known: KnownSeries,
     ) -> dict[str, Any]:
         retired_until = max(one.sealed_until for one in coverage.values())
-        known = await self._find_series(reader, query, retired_until)
+        if known.retired_until != retired_until:
+            known = await with_retired(reader, query.environment, known, retired_until)
+        self._series[query.environment] = known
+        self._check_names(query, known)
         narrowest = FINEST if query.start < retired_until else 1
         grid = Grid.covering(query.start, query.end, query.points, narrowest)
         variables = query.variables or tuple(sorted(known.variables()))
@@ -143,17 +148,13 @@ class HistoryAnswers:
 
         return [read(key) for key in wanted]
 
-    async def _find_series(
-        self, reader: SourceReader, query: HistoryQuery, retired_until: int
-    ) -> KnownSeries:
+    async def _find_stored(self, reader: SourceReader, query: HistoryQuery) -> KnownSeries:
         """The series of an environment, at most `SERIES_S` old; looked up again for an unknown name."""
         known = self._series.get(query.environment)
         names = {*query.variables} - {*VARIABLES, *self._known(query.environment)}
         is_old = known is None or time.monotonic() - known.at >= SERIES_S
-        if known is None or is_old or known.retired_until != retired_until or not names <= known.variables():
-            known = await known_series(reader, query.environment, retired_until)
-            self._series[query.environment] = known
-        self._check_names(query, known)
+        if known is None or is_old or not names <= known.variables():
+            return await stored_series(reader, query.environment)
         return known
 
     def _check_names(self, query: HistoryQuery, known: KnownSeries) -> None:

@@ -48,12 +48,18 @@ class KnownSeries(msgspec.Struct, frozen=True):
         return variable in self.by_category[category] or variable in self.retired.get(category, ())
 
 
-async def known_series(reader: SourceReader, environment: str, retired_until: int) -> KnownSeries:
-    """Look up the series of an environment. Raises `StoreError`."""
+async def stored_series(reader: SourceReader, environment: str) -> KnownSeries:
+    """Look up the series of an environment with points. Raises `StoreError`."""
     at = time.monotonic()
-    by_category = await _stored(reader, environment)
-    retired = await _retired(reader, environment, by_category) if retired_until else {}
-    return KnownSeries(at, by_category, retired_until, retired)
+    return KnownSeries(at, await _stored(reader, environment), 0, {})
+
+
+async def with_retired(
+    reader: SourceReader, environment: str, known: KnownSeries, retired_until: int
+) -> KnownSeries:
+    """Look up the series whose points before `retired_until` are gone, too. Raises `StoreError`."""
+    retired = await _retired(reader, environment, known.by_category) if retired_until else {}
+    return KnownSeries(known.at, known.by_category, retired_until, retired)
 
 
 async def together(work: Sequence[Coroutine[None, None, Any]]) -> list[Any]:
