@@ -33,8 +33,7 @@ export async function serveList(req, res) {
 }
 
 async function queryView(db, ddoc, view, options) {
-  const { views } = await db.get(`_design/${ddoc}`);
-  const isReducing = Object.hasOwn(views ?? {}, view) && Boolean(views[view]?.reduce);
+  const isReducing = options.reduce !== false && (await hasReduce(db, ddoc, view));
   checkReduce(options, isReducing);
   const { startkey_docid: start, ...rest } = options;
   if (start === undefined || rest.startkey === undefined) {
@@ -46,6 +45,11 @@ async function queryView(db, ddoc, view, options) {
   const name = `${ddoc}/${view}`;
   const { from, skip } = await placeOf(db, name, rest, start);
   return db.query(name, { ...rest, startkey: from, skip: (rest.skip ?? 0) + skip });
+}
+
+async function hasReduce(db, ddoc, view) {
+  const { views } = await db.get(`_design/${ddoc}`);
+  return Object.hasOwn(views ?? {}, view) && Boolean(views[view]?.reduce);
 }
 
 /**
