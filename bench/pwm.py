@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from measuring import Options, Process, Row, busy, limited, main
 
 from growd_drivers import pin_keeper
-from growd_drivers.pin_keeper import ANSWER, CLAIM, NS_PER_S, REQUEST, WRITE, Keeper, PulsedLine
+from growd_drivers.pin_keeper import ANSWER, CLAIM, REQUEST, WRITE, Keeper
+from growd_drivers.pin_lines import NS_PER_S, PulsedLine
 from growd_drivers.pins import KeptPins
 
 if TYPE_CHECKING:
-    from growd_drivers.pin_keeper import Drive, PinLines
+    from growd_drivers.pin_lines import Drive, PinLines
 
 DUTY = 0.3
 PINS = (12, 13, 18, 19)

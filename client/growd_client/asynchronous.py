@@ -14,7 +14,7 @@ from growd_client.address import given_address, given_login, given_trust
 from growd_client.connection import PIECE_BYTES, TIMEOUT_S
 from growd_client.errors import GrowdError, UsageError
 from growd_client.following import EVENT_STREAM, EventLines, Following, Lines, Pauses
-from growd_client.methods import ClientMethods
+from growd_client.methods import Awaited, ClientMethods
 from growd_client.points import PointPages, refuses_a_name
 from growd_client.server import ANSWER_BYTES, Server
 
@@ -34,7 +34,7 @@ _FAILURES: Final = (aiohttp.ClientError, TimeoutError, OSError)
 _BREAKS: Final = (*_FAILURES, RuntimeError)  # aiohttp's for a connection that ended before it is read
 
 
-class AsyncGrowd(ClientMethods):
+class AsyncGrowd(ClientMethods, Awaited):
     """A client of one growd for asyncio. Close it with `await close()`, or use it in `async with`.
 
     Its methods are those of `Growd`, as coroutines, and raise the same errors. They may run at the same time.

@@ -9,7 +9,7 @@ from growd_client.address import given_address, given_login, given_trust
 from growd_client.connection import TIMEOUT_S, DaemonClient
 from growd_client.errors import GrowdError
 from growd_client.following import EVENT_STREAM, EventLines, Following, Pauses
-from growd_client.methods import ClientMethods
+from growd_client.methods import ClientMethods, Waiting
 from growd_client.points import PointPages, refuses_a_name
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Growd(ClientMethods):
+class Growd(ClientMethods, Waiting):
     """A blocking client of one growd. Close it, or use it in `with`.
 
     Every method raises `GrowdError`: `UsageError` for invalid arguments, `NotReachedError` without an answer

@@ -5,10 +5,9 @@ from __future__ import annotations
 import secrets
 from os import SEEK_END
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from growd_client.errors import UsageError
-from growd_client.request import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,12 +19,12 @@ _JSON: Final = b"Content-Type: application/json\r\n"
 class PhotoForm:
     """The form of an entry (multipart/form-data). Iterating gives its pieces; a file is open only meanwhile.
 
-    A photo is a file or its content.
+    The entry is JSON; a photo is a file or its content.
     """
 
-    def __init__(self, entry: dict[str, Any], photos: Sequence[Path | bytes]) -> None:
+    def __init__(self, entry: bytes, photos: Sequence[Path | bytes]) -> None:
         self._boundary = secrets.token_hex(16)
-        self._entry = encoded(entry)
+        self._entry = entry
         self._given = photos
         self._photos: list[tuple[Path | bytes, int]] = []
         self.media: Final = f"multipart/form-data; boundary={self._boundary}"

@@ -36,8 +36,6 @@ from growd_client.request import ClientCall, encoded, target
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
-    from growd_client.asynchronous import AsyncGrowd
-    from growd_client.blocking import Growd
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,6 +49,14 @@ HISTORY_S: Final = 60.0
 Time = float | datetime
 Photo = bytes | str | Path
 Arguments = Mapping[str, Any] | Sequence[Any] | None
+
+
+class Waiting:
+    """A client whose methods wait for the answer."""
+
+
+class Awaited:
+    """A client whose methods are coroutines."""
 
 
 class ClientMethod(Generic[P, T]):
@@ -75,9 +81,9 @@ class ClientMethod(Generic[P, T]):
     @overload
     def __get__(self, client: None, of: type) -> Callable[Concatenate[Any, P], ClientCall[T]]: ...
     @overload
-    def __get__(self, client: Growd, of: type) -> Callable[P, T]: ...
+    def __get__(self, client: Waiting, of: type) -> Callable[P, T]: ...
     @overload
-    def __get__(self, client: AsyncGrowd, of: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, client: Awaited, of: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, client: Any, of: type) -> Callable[..., Any]:
         return self._make if client is None else MethodType(self._method, client)
 
@@ -318,7 +324,11 @@ class ClientMethods:
         entry = {name: value for name, value in given.items() if value}
         call = post("journal", environment, entry, SavedEntry)
         files = [Path(photo) if isinstance(photo, str) else photo for photo in photos]
-        return replace(call, body=None, form=PhotoForm(entry, files), wait_s=UPLOAD_S) if files else call
+        return (
+            replace(call, body=None, form=PhotoForm(encoded(entry), files), wait_s=UPLOAD_S)
+            if files
+            else call
+        )
 
     @ClientMethod
     def journal(

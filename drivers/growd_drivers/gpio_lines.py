@@ -16,12 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from growd_drivers.hardware_pwm import channel_of
-from growd_drivers.pin_keeper import PulsedLine
+from growd_drivers.pin_lines import PulsedLine
 
 if TYPE_CHECKING:
     import gpiod
 
-    from growd_drivers.pin_keeper import Drive
+    from growd_drivers.pin_lines import Drive
 
 CHIPS: Final = ("pinctrl-bcm2835", "pinctrl-bcm2711", "pinctrl-rp1")
 """Labels of the chips: Pi 1 to 3 and Zero 2; Pi 4; Pi 5."""
@@ -74,20 +74,20 @@ def _unavailable(sentence: str) -> OSError:
 
 
 class GpiodLines:
-    """As `pin_keeper.PinLines`, on the lines of `chip`. A line is kept until the process ends."""
+    """As `pin_lines.PinLines`, on the lines of `chip`. A line is kept until the process ends."""
 
     def __init__(self, chip: gpiod.Chip) -> None:
         self._chip = chip
         self._requests: dict[int, gpiod.LineRequest] = {}
 
     def is_output(self, pin: int) -> bool:
-        """As `pin_keeper.PinLines`."""
+        """As `pin_lines.PinLines`."""
         from gpiod.line import Direction  # noqa: PLC0415  as in `header_chip`
 
         return bool(self._chip.get_line_info(pin).direction == Direction.OUTPUT)
 
     def claim(self, pin: int, rest: int, chip: int) -> Drive:
-        """As `pin_keeper.PinLines`."""
+        """As `pin_lines.PinLines`."""
         from gpiod import LineSettings  # noqa: PLC0415  likewise
         from gpiod.line import Direction, Value  # noqa: PLC0415
 
@@ -98,7 +98,7 @@ class GpiodLines:
         return PulsedLine(partial(_drive, line.fd), rest)
 
     def claim_input(self, pin: int, pull: str, debounce_ns: int) -> None:
-        """As `pin_keeper.PinLines`."""
+        """As `pin_lines.PinLines`."""
         from gpiod import LineSettings  # noqa: PLC0415  likewise
         from gpiod.line import Bias, Direction  # noqa: PLC0415
 
@@ -107,7 +107,7 @@ class GpiodLines:
         self._request(pin, LineSettings(direction=Direction.INPUT, bias=bias, debounce_period=debounce))
 
     def read(self, pin: int) -> int:
-        """As `pin_keeper.PinLines`."""
+        """As `pin_lines.PinLines`."""
         from gpiod.line import Value  # noqa: PLC0415  likewise
 
         if pin not in self._requests:

@@ -98,7 +98,7 @@ def channel_of(pin: int, chip: int, files: PwmFiles | None = None) -> PwmChannel
 
 
 class PwmChannel:
-    """A channel of a PWM chip, as `pin_keeper.Drive`. Its directory appears when it is exported.
+    """A channel of a PWM chip, as `pin_lines.Drive`. Its directory appears when it is exported.
 
     A steady level is a duty cycle of 0 or 100 %. After a change of frequency the duty cycle may be wrong for
     one period, since sysfs takes one number at a time.

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from growd_drivers import pin_keeper
 from growd_drivers.errors import HardwareUnavailableError, SettingError
-from growd_drivers.pin_keeper import ANSWER, MOST_BYTES, NS_PER_S, PULLS, REQUEST
+from growd_drivers.pin_keeper import ANSWER, MOST_BYTES, PULLS, REQUEST
+from growd_drivers.pin_lines import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,18 +15,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from growd_drivers.hardware_pwm import channel_of
-from growd_drivers.pin_keeper import PulsedLine
+from growd_drivers.pin_lines import PulsedLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from growd_drivers.pin_keeper import Drive
+    from growd_drivers.pin_lines import Drive
 
 _DEVICE: Final = "/dev/gpiomem"
 
 
 class RpiGpioLines:
-    """As `pin_keeper.PinLines`. Raises OSError (ENODEV) without the package or the pins."""
+    """As `pin_lines.PinLines`. Raises OSError (ENODEV) without the package or the pins."""
 
     def __init__(self) -> None:
         try:
@@ -42,12 +42,12 @@ class RpiGpioLines:
             GPIO.setmode(GPIO.BCM)
 
     def is_output(self, pin: int) -> bool:
-        """As `pin_keeper.PinLines`."""
+        """As `pin_lines.PinLines`."""
         with _as_os_error():
             return bool(self._gpio.gpio_function(pin) == self._gpio.OUT)
 
     def claim(self, pin: int, rest: int, chip: int) -> Drive:
-        """As `pin_keeper.PinLines`."""
+        """As `pin_lines.PinLines`."""
         if (channel := channel_of(pin, chip)) is not None:
             return channel
         with _as_os_error():
@@ -55,14 +55,14 @@ class RpiGpioLines:
         return PulsedLine(partial(self._drive, pin), rest)
 
     def claim_input(self, pin: int, pull: str, debounce_ns: int) -> None:
-        """As `pin_keeper.PinLines`."""
+        """As `pin_lines.PinLines`."""
         pulls = {"up": self._gpio.PUD_UP, "down": self._gpio.PUD_DOWN, "none": self._gpio.PUD_OFF}
         with _as_os_error():
             self._gpio.setup(pin, self._gpio.IN, pull_up_down=pulls[pull])
         self._inputs[pin] = _Debounced(debounce_ns)
 
     def read(self, pin: int) -> int:
-        """As `pin_keeper.PinLines`. The library has no debounce: a new level counts once it has stayed."""
+        """As `pin_lines.PinLines`. The library has no debounce: a new level counts once it has stayed."""
         if pin not in self._inputs:
             raise OSError(errno.EPERM, "it is not set up as an input")
         with _as_os_error():

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from growd_hwsim.faults import Fault
 
 ACTUATORS: Final = (
     "valve",
@@ -39,7 +37,17 @@ WEAK: Final = "weak"
 HELD_OPEN: Final = "held_open"
 """Kinds of faults. They are at an actuator or, the last one, at the door."""
 
-NO_FAULTS: Final[Mapping[str, Fault]] = MappingProxyType({})
+
+class Defect(Protocol):
+    """A fault that is there now."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def amount(self) -> float | None: ...
+
+
+NO_FAULTS: Final[Mapping[str, Defect]] = MappingProxyType({})
 
 
 class Actuators:
@@ -62,7 +70,7 @@ class Actuators:
         if (real := self._real(name)) != self.levels[name]:
             self.levels = {**self.levels, name: real}
 
-    def suffer(self, faults: Mapping[str, Fault]) -> None:
+    def suffer(self, faults: Mapping[str, Defect]) -> None:
         """Have these faults, by actuator or door, and no others."""
         if faults != self._faults:
             self._faults = faults

@@ -24,8 +24,8 @@ from growd_hwsim.tank import Tank
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from growd_hwsim.actuators import Defect
     from growd_hwsim.air import AirFlows
-    from growd_hwsim.faults import Fault
     from growd_hwsim.plants import Stand
     from growd_hwsim.tank import Water
 
@@ -72,7 +72,7 @@ class SimulatedChamber:
         self._vapour_of_room = p.ambient_humidity_percent / 100.0 * saturation_vapour_g_m3(room_degc)
         self.state = AirState(p.ambient_carbon_dioxide_ppm, room_degc, self._vapour_of_room, room_degc)
         """The air at the last reading."""
-        self.present_faults: Callable[[], Mapping[str, Fault]] = lambda: NO_FAULTS
+        self.present_faults: Callable[[], Mapping[str, Defect]] = lambda: NO_FAULTS
         """The faults of actuators and door now, by actuator or door."""
         self.bring_outputs: Callable[[float], None] = lambda _now: None
         """Brings what drives the actuators to a time, before the chamber goes there."""

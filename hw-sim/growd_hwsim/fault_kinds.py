@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from growd_hwsim import chips, i2c, uart  # noqa: F401  importing chips fills SENSORS
 from growd_hwsim.actuators import ACTUATORS, DOOR, HELD_OPEN, WEAK, WELDED, WITHOUT_EFFECT
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from growd_hwsim.faults import Fault, Faults
+    from growd_hwsim.actuators import Defect
     from growd_hwsim.i2c import Forward, I2CMessage
     from growd_hwsim.uart import Forward as SerialForward
     from growd_hwsim.uart import Query
@@ -101,12 +101,25 @@ def place_without_number(device: str) -> str | None:
     return device if device in SENSORS or device == DOOR else None
 
 
+class Wires(Protocol):
+    """Where messages pass."""
+
+    def hold_the_clock(self) -> None:
+        """Hold up the bus until its time limit."""
+
+    def last_frame(self, message: I2CMessage | Query) -> bytes:
+        """The last measurement from there."""
+
+    def remember(self, message: I2CMessage | Query, frame: bytes) -> None:
+        """Keep a measurement from there."""
+
+
 @dataclass(frozen=True)
 class Strike:
     """A fault that meets a message or query now, `since_s` seconds after it began."""
 
-    faults: Faults
-    fault: Fault
+    wires: Wires
+    fault: Defect
     since_s: float
     dice: random.Random
 
@@ -119,7 +132,7 @@ def struck_message(strike: Strike, message: I2CMessage, forward: Forward) -> byt
     if kind == "bus_error":
         raise kernel_error(errno.EIO)
     if kind in ("timeout", "stuck"):
-        strike.faults.hold_the_clock()
+        strike.wires.hold_the_clock()
         raise kernel_error(errno.ETIMEDOUT)
     answer = forward(message)
     if kind == "warm_up":
@@ -185,11 +198,11 @@ def is_frame(device: str, answer: bytes, last: bytes) -> bool:
 
 def _frozen(strike: Strike, message: I2CMessage | Query, answer: bytes) -> bytes:
     """The last measurement from there. Other answers, such as a status, pass as they are."""
-    last = strike.faults.last_frame(message)
+    last = strike.wires.last_frame(message)
     if not is_frame(message.device, answer, last):
         return answer
     if len(answer) > len(last):
-        strike.faults.remember(message, answer)  # none yet: repeat this one from now on
+        strike.wires.remember(message, answer)  # none yet: repeat this one from now on
         return answer
     return last
 

@@ -45,6 +45,7 @@ from growd_hwsim.uart import Query
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
 
+    from growd_hwsim.actuators import Defect
     from growd_hwsim.i2c import Forward, I2CMessage
     from growd_hwsim.uart import Forward as SerialForward
 
@@ -238,7 +239,7 @@ class Faults:
             self._levels[pin] = level()
         return self._levels[pin]
 
-    def in_chamber(self) -> Mapping[str, Fault]:
+    def in_chamber(self) -> Mapping[str, Defect]:
         """The faults of actuators and door now, by device. For `SimulatedChamber`."""
         if not self._armed:
             return NO_FAULTS

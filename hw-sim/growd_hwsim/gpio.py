@@ -9,14 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from growd_drivers.hardware_pwm import channel_of
-from growd_drivers.pin_keeper import NS_PER_S, Keeper
+from growd_drivers.pin_keeper import Keeper
+from growd_drivers.pin_lines import NS_PER_S
 from growd_drivers.pins import Pins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from growd_drivers.hardware_pwm import PwmFiles
-    from growd_drivers.pin_keeper import Drive
+    from growd_drivers.pin_lines import Drive
 
 HISTORY_LENGTH = 10_000
 
@@ -35,7 +36,7 @@ class PinEvent:
 
 
 class SimulatedLines:
-    """As `pin_keeper.PinLines`: the levels of outputs, and inputs, whose levels are those of `wires`.
+    """As `pin_lines.PinLines`: the levels of outputs, and inputs, whose levels are those of `wires`.
 
     A pin that is in no wire, or whose wire gives None, has the level of its pull resistor; that of a pin
     without one is low. A wire is asked at each reading; the simulation has no bounces. `on_change(pin, high,
@@ -58,11 +59,11 @@ class SimulatedLines:
         self._pulls: dict[int, str] = {}
 
     def is_output(self, pin: int) -> bool:
-        """As `pin_keeper.PinLines`."""
+        """As `pin_lines.PinLines`."""
         return pin in self.levels
 
     def claim(self, pin: int, rest: int, chip: int) -> Drive:
-        """As `pin_keeper.PinLines`."""
+        """As `pin_lines.PinLines`."""
         self._check(pin)
         channel = None if self._pwm_files is None else channel_of(pin, chip, self._pwm_files)
         if channel is not None:
@@ -71,13 +72,13 @@ class SimulatedLines:
         return _Dimmed(partial(self.set, pin))
 
     def claim_input(self, pin: int, pull: str, debounce_ns: int) -> None:
-        """As `pin_keeper.PinLines`."""
+        """As `pin_lines.PinLines`."""
         del debounce_ns
         self._check(pin)
         self._pulls[pin] = pull
 
     def read(self, pin: int) -> int:
-        """As `pin_keeper.PinLines`."""
+        """As `pin_lines.PinLines`."""
         if pin not in self._pulls:
             raise OSError(errno.EPERM, "it is not set up as an input")
         self._check(pin)
@@ -96,7 +97,7 @@ class SimulatedLines:
 
 
 class _Dimmed:
-    """As `pin_keeper.Drive`: a pin whose pulses are not simulated one by one."""
+    """As `pin_lines.Drive`: a pin whose pulses are not simulated one by one."""
 
     due: int | None = None
 

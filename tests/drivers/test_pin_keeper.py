@@ -19,16 +19,15 @@ from growd_drivers.pin_keeper import (
     CLAIM_DRIVEN,
     CLAIM_INPUT,
     MOST_BYTES,
-    NS_PER_S,
     OPEN,
     PING,
     READ,
     REQUEST,
     WRITE,
     Keeper,
-    PulsedLine,
     serve,
 )
+from growd_drivers.pin_lines import NS_PER_S, PulsedLine
 
 PERIOD = 5_000_000
 VALVE, FAN = 23, 24
@@ -135,7 +134,7 @@ def test_a_line_that_fails_is_tried_at_most_twice_in_a_period():
 
 
 class Board:
-    """As `pin_keeper.PinLines`: notes each write with its time. Pins in `failing` refuse to be driven."""
+    """As `pin_lines.PinLines`: notes each write with its time. Pins in `failing` refuse to be driven."""
 
     def __init__(self):
         self.now = 0
