@@ -17,8 +17,10 @@ from typing import Any
 from serving import ended, on_beat
 from yarl import URL
 
+from growd.api.api import Api
 from growd.api.front_door import FrontDoor
-from growd.api.operations import Api, Limits
+from growd.api.operation import Limits
+from growd.api.operations import operations_of
 from growd.bus import Bus
 from growd.bus.messages import FLOAT64
 from growd.bus.params import Parameters
@@ -78,11 +80,12 @@ async def serve(arguments: argparse.Namespace, folder: Path) -> None:
     for number in range(arguments.services):
         actuator.serve(f"chamber/service_{number}", "Empty", succeed)
     gateway = Gateway(lambda: arguments.upstream)
-    limits = ConnectionLimits(header_timeout_s=arguments.header_timeout)
+    connections = ConnectionLimits(header_timeout_s=arguments.header_timeout)
     add_exports(gateway, [arguments.points], "svc")
     history = past(arguments)
-    api = Api(bus, bus.node("http"), "/_svc", Limits(streams=2_000), history=history)
-    server = FrontDoor(api, gateway, limits)
+    limits = Limits(streams=2_000)
+    api = Api(bus, bus.node("http"), "/_svc", operations_of(limits), limits, history=history)
+    server = FrontDoor(api, gateway, connections)
     await history.__aenter__()
     await server.open("127.0.0.1", 0)
     parts = [consume(bus, f"reader_{number}", topics[0]) for number in range(arguments.subscribers)]

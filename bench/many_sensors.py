@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING, Any
 
 from serving import ended, on_beat
 
+from growd.api.api import Api
 from growd.api.front_door import FrontDoor
-from growd.api.operations import Api
+from growd.api.operations import operations_of
 from growd.bus import Bus
 from growd.bus.fields import Field, Kind
 from growd.bus.params import Parameters
@@ -252,7 +253,7 @@ async def core(config: Config, folder: Path) -> AsyncIterator[tuple[Bus, int]]:
         stack.push_async_callback(local.close)
         bus = Bus(clock, Parameters(await local.parameters(), ParameterKeeper(local)))
         declare_topics(config, bus)
-        server = FrontDoor(Api(bus, bus.node("http"), "/_svc"), Gateway(lambda: None))
+        server = FrontDoor(Api(bus, bus.node("http"), "/_svc", operations_of()), Gateway(lambda: None))
         await server.open("127.0.0.1", 0)
         stack.push_async_callback(server.close)
         outbox = await Outbox.open(local, clock)

@@ -22,7 +22,7 @@ from growd.server.json_answer import json_answer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from growd.api.operations import Api
+    from growd.api.api import Api
     from growd.runtime.worker import Worker
     from growd_camera.album import Album, CameraPhoto
 

@@ -12,7 +12,7 @@ from growd.store.replication_status import ReplicationState, ReplicationStatus
 
 if TYPE_CHECKING:
     from growd.bus import Node
-    from growd.bus.parameter_rules import Parameter
+    from growd.bus.params import Parameter
     from growd.store.couch import Couch, Document
     from growd.store.replication_documents import ReplicationJob
 

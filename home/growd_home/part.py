@@ -20,7 +20,7 @@ from growd.runtime.supervisor import Supervisor
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from growd.api.operations import Api
+    from growd.api.api import Api
     from growd.parts import Surroundings
     from growd.status.status_node import StatusNode
     from growd.store.database import Database

@@ -17,8 +17,8 @@ from urllib.parse import quote
 from aiohttp import WSCloseCode, WSMessage, WSMsgType, web
 from msgspec.json import encode
 
+from growd.api.api import own_name
 from growd.api.broadcast import bound_buffers, transport_of
-from growd.api.operations import own_name
 from growd.api.requests import SMALL, decoded
 from growd.bus.errors import (
     BusError,
@@ -40,7 +40,7 @@ from growd.server.errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
-    from growd.api.operations import Api
+    from growd.api.api import Api
     from growd.bus.messages import Message, MessageType
     from growd.bus.nodes import Bus
     from growd.bus.topics import Topic

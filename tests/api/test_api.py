@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from growd.api.operations import Limits
+from growd.api.operation import Limits
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import FLOAT64, Quality
 from growd.bus.services import refused

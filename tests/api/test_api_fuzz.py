@@ -6,7 +6,7 @@ import pytest
 import schemathesis
 from schemathesis.engine import events, from_schema
 
-from growd.api.operations import Limits
+from growd.api.operation import Limits
 from support.daemon import serving_in_a_thread
 from support.waiting import PATIENCE_S
 

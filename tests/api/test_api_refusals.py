@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from growd.api.operations import Limits
+from growd.api.operation import Limits
 from growd.api.requests import decoded
 from growd.bus.parameter_rules import MAX_PARAMETERS
 from support.daemon import CALIBRATE, CO2, LIGHT, POSITION, START, STOP, serving

@@ -8,7 +8,7 @@ import aiohttp
 import jsonschema_rs
 import pytest
 
-from growd.api.operations import Limits
+from growd.api.operation import Limits
 from support.daemon import serving
 from support.journal import delivered, journal_rig
 from support.photos import COPIES, SECRET, jpeg, png, webp

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from growd.api.broadcast import AT_ONCE, SEND_BUFFER
 from growd.api.many_topics import LastMessages, TopicsProgress
-from growd.api.operations import Limits
+from growd.api.operation import Limits
 from growd.bus import Bus
 from growd.bus.messages import FLOAT64, Quality
 from growd.runtime.clock import RealClock

@@ -2,8 +2,9 @@
 
 import pytest
 
+from growd.api.api import Api
 from growd.api.operation import MOST_FIELDS, Operation, Repeated
-from growd.api.operations import OPERATIONS, Api
+from growd.api.operations import OPERATIONS
 from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 from growd.server.errors import ApiError

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from growd.api.broadcast import AT_ONCE
-from growd.api.operations import Limits
+from growd.api.operation import Limits
 from growd.api.stream_formats import FORMATS, negotiate
 from growd.api.stream_formats import document as encode
 from growd.bus.messages import Quality
@@ -65,7 +65,7 @@ async def kept(client, number):
 
 
 def only_client(daemon):
-    (broadcast,) = daemon.api.streams._answers._broadcasts.values()
+    (broadcast,) = daemon.api._answers._broadcasts.values()
     (client,) = broadcast._clients
     return client
 
@@ -417,7 +417,7 @@ class TestEnd:
     async def test_who_comes_after_a_broadcast_ended_is_served_by_another(self, daemon):
         async with stream(daemon) as slow:
             await open_streams(daemon, 1)
-            (broadcast,) = daemon.api.streams._answers._broadcasts.values()
+            (broadcast,) = daemon.api._answers._broadcasts.values()
             only_client(daemon)._protocol.pause_writing()  # it can't leave yet
             daemon.sensor[CO2].publish(1)
             broadcast._task.cancel()

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import WSMsgType
 
-from growd.api.operations import Limits
+from growd.api.operation import Limits
 from growd.api.requests import SMALL
 from growd.bus.messages import Quality
 from growd.config import Http

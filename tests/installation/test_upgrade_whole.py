@@ -111,7 +111,7 @@ FAILING = {
     "hangs": (after_a_second("__import__('time').sleep, 1000"), "does not answer"),
     "answers 503": (
         {
-            "growd/api/operations.py": (
+            "growd/api/api.py": (
                 "            response = await self._dispatch(request, path, query)\n",
                 "            return web.Response(status=503)\n",
             )

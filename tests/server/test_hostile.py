@@ -14,7 +14,7 @@ from aiohttp import web
 
 from growd.access.origins import OriginGuard
 from growd.api.front_door import FrontDoor
-from growd.api.operations import Limits
+from growd.api.operation import Limits
 from growd.config import Http
 from growd.config.web import Tls
 from growd.runtime.clock import RealClock

@@ -13,8 +13,9 @@ from aiohttp import web
 from yarl import URL
 
 from growd.access.origins import OriginGuard
+from growd.api.api import Api
 from growd.api.front_door import FrontDoor
-from growd.api.operations import Api
+from growd.api.operations import operations_of
 from growd.bus import Bus
 from growd.bus.errors import NotKeptError
 from growd.bus.fields import Field, Kind
@@ -203,9 +204,8 @@ async def serving(
     journal = rig.journal(bus) if rig is not None else None
     if journal is not None:
         await journal.load()
-    api = Api(
-        bus, bus.node("http"), "/_svc", limits, clients=clients, clock=clock, history=history, journal=journal
-    )
+    options = {"clients": clients, "clock": clock, "history": history, "journal": journal}
+    api = Api(bus, bus.node("http"), "/_svc", operations_of(limits), limits, **options)
     api.offer(ApiDocument(api).operations)
     if runs is not None and history is not None:
         api.offer(RunCalls(runs, history, partial(asyncio.sleep, 0, reports)).operations)

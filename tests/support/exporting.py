@@ -12,8 +12,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from growd.access.origins import OriginGuard
+from growd.api.api import Api
 from growd.api.front_door import FrontDoor
-from growd.api.operations import Api
+from growd.api.operations import operations_of
 from growd.bus import Bus
 from growd.bus.params import Parameters
 from growd.config import Config, Http
@@ -78,7 +79,7 @@ async def front_door(upstream, database=POINTS, *, stall_limit=300, building=Non
     names = SimpleNamespace(points=database, events="events")
     stored = SimpleNamespace(is_embedded=building is None, index_build=building, names=names)
     around = SimpleNamespace(gateway=gateway, database=stored, present=Config)
-    server = FrontDoor(Api(bus, bus.node("http"), "/_svc"), gateway, guard=guard)
+    server = FrontDoor(Api(bus, bus.node("http"), "/_svc", operations_of()), gateway, guard=guard)
     await server.open("127.0.0.1", 0)
     assert server.address is not None
     try:

@@ -12,8 +12,9 @@ from uuid import uuid4
 import aiohttp
 from yarl import URL
 
+from growd.api.api import Api
 from growd.api.front_door import FrontDoor
-from growd.api.operations import Api
+from growd.api.operations import operations_of
 from growd.bus import Bus
 from growd.bus.params import Parameters
 from growd.config import Access, Config, Couchdb, Http
@@ -72,7 +73,7 @@ async def guarded_daemon(url, **access):
     bus = Bus(RealClock(), Parameters(store=store))
     gateway = Gateway(lambda: url)
     control = access_control(config, gateway, "/_svc", moved)
-    api = Api(bus, bus.node("http"), "/_svc", access=control.authorization)
+    api = Api(bus, bus.node("http"), "/_svc", operations_of(), access=control.authorization)
     api.offer(ApiDocument(api).operations)
     server = FrontDoor(api, control.check_logins(gateway))
     await server.open("127.0.0.1", 0)

@@ -7,8 +7,9 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from growd.api.api import Api
 from growd.api.operation import Operation
-from growd.api.operations import Api
+from growd.api.operations import operations_of
 from growd.bus import Bus
 from growd.config import Config, ConfigError, Simulator
 from growd.host.data_folder import StartError
@@ -22,7 +23,9 @@ from support.waiting import until
 @pytest.fixture
 def around():
     bus = Bus(RealClock())
-    return SimpleNamespace(bus=bus, experiments=Experiments(), api=Api(bus, bus.node("http"), "/_svc"))
+    return SimpleNamespace(
+        bus=bus, experiments=Experiments(), api=Api(bus, bus.node("http"), "/_svc", operations_of())
+    )
 
 
 @pytest.fixture

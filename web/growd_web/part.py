@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from growd.api.operations import Api, Page
+    from growd.api.api import Api, Page
     from growd.parts import Surroundings
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from multidict import CIMultiDict
 
     from growd.proxy.gateway import DatabaseAnswer, Gateway
-    from growd.store.database_node import IndexBuild
+    from growd.store.index_builds import IndexBuild
 
     Building = Callable[[str], Awaitable[IndexBuild | None]]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from growd.bus.errors import UnknownNameError
-from growd.store.history.history import HistoryQuery
+from growd.store.history.query import HistoryQuery
 from growd_analysis.figures.account import LIGHTS
 from growd_analysis.reports.plots import WIDTH, Course, Steps
 from growd_camera.album import FOLDER, photos_of_run

@@ -17,7 +17,7 @@ from growd_analysis.reports.rows import MOST_RUNS
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from growd.api.operations import Api
+    from growd.api.api import Api
     from growd.store.history.history import History
     from growd_analysis.reports.service import RunReports
     from growd_analysis.runs.archive import RunArchive

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
 
-    from growd.api.operations import Api
+    from growd.api.api import Api
     from growd.server.client_request import ClientRequest, RequestHandler
     from growd.server.tls import Certificate
 

@@ -9,7 +9,7 @@ from growd.api.operation import Repeated
 from growd.bus.errors import InvalidValueError
 from growd.bus.fields import Field, Kind
 from growd.runtime.text import unix_time
-from growd.store.history.history import MOST_VARIABLES, HistoryQuery
+from growd.store.history.query import MOST_VARIABLES, HistoryQuery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

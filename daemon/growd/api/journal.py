@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from aiohttp import MultipartReader
 
-    from growd.api.operations import Api
+    from growd.api.api import Api
     from growd.store.entries.journal import EntryUpload, GrowersJournal, OpenPhoto
 
 MOST_PHOTOS: Final = 8
@@ -38,7 +38,6 @@ PHOTOS_BYTES: Final = 32 * 1024 * 1024
 _ENTRY_BYTES: Final = 64 * 1024
 _PIECE: Final = 64 * 1024
 _BODY_BYTES: Final = PHOTOS_BYTES + 2 * _ENTRY_BYTES
-FORM: Final = "multipart/form-data"
 
 ENTRY: Final = Body(
     (dict,),
@@ -66,11 +65,6 @@ JOURNAL_QUERY: Final = (
     ),
     Field("limit", Kind.INT64, 1, 1_000, default=100, doc="the most entries"),
 )
-
-
-def is_form(request: web.BaseRequest) -> bool:
-    """Whether a request has a form with photos, not JSON."""
-    return request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower() == FORM
 
 
 def entry_fields(body: Mapping[str, Any]) -> EntryFields:

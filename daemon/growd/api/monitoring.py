@@ -13,8 +13,8 @@ from growd.status.summary import health, readiness
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from growd.api.api import Api
     from growd.api.front_door import FrontDoor
-    from growd.api.operations import Api
     from growd.status.model import Status
     from growd.status.status_node import StatusNode
 

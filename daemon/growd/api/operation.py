@@ -24,6 +24,19 @@ _FLAGS: Final = {"": True, "true": True, "false": False}  # "?chamber" is "?cham
 _JSON_TYPES: Final[dict[type[Any], str]] = {list: "array", dict: "object"}
 
 
+class Limits(msgspec.Struct, frozen=True):
+    """Limits of the API."""
+
+    body_bytes: int = 131_072
+    streams: int = 1_000
+    stream_queue: int = 64
+    heartbeat_s: float = 15.0
+    topic_data_s: float = 10.0  # the longest `timeout` of topic_data, and its default
+    body_stall_s: float = 30.0  # how long a client may take for the next byte of a body
+    body_whole_s: float = 60.0  # and for all of it
+    form_s: float = 600.0  # for a form with photos
+
+
 class Call(NamedTuple):
     """One request, read and checked."""
 

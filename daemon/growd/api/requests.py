@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_to_bytes
 
 import msgspec
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from growd.bus.errors import shown
@@ -21,17 +21,23 @@ if TYPE_CHECKING:
 
     from aiohttp import StreamReader
 
-    from growd.api.operations import Limits
+    from growd.api.operation import Limits
 
 MAX_DEPTH: Final = 64
 MAX_CONTAINERS: Final = 10_000
 MAX_HELD: Final = 4 * 1024 * 1024  # bytes
 SMALL: Final = 16 * 1024  # bytes
 JSON_TYPE: Final = "application/json"
+FORM: Final = "multipart/form-data"
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')  # in a text that is well-formed
 _AS_ARRAYS: Final = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _decode: Final = msgspec.json.Decoder().decode
+
+
+def is_form(request: web.BaseRequest) -> bool:
+    """Whether a request has a form with photos, not JSON."""
+    return request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower() == FORM
 
 
 def decode_name(raw: str) -> str:

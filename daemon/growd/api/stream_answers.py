@@ -26,12 +26,11 @@ from growd.bus.errors import ClosedError
 from growd.server.client_request import add_own_headers, client_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from typing import Any
 
     from growd.api.stream_formats import StreamFormat
     from growd.api.streams import Streams
-    from growd.bus.topics import Subscription
 
 
 class StreamAnswers:
@@ -42,10 +41,6 @@ class StreamAnswers:
         self._broadcasts: dict[tuple[str, StreamFormat], Broadcast] = {}
         self._last = LastMessages()
         self._of_many = 0  # streams of many topics
-
-    def subscriptions(self) -> Iterator[Subscription]:
-        """Those that clients share."""
-        return (each.subscription for each in self._broadcasts.values())
 
     async def serve(self, request: web.BaseRequest, topic: str, *, latest: bool) -> web.StreamResponse:
         """Stream `topic` until the client disconnects; begin with its last message if `latest`.
@@ -109,6 +104,7 @@ class StreamAnswers:
             subscription = self._streams.node.subscribe(topic, depth=BURST)
             heartbeat_s = self._streams.limits.heartbeat_s
             broadcast = self._broadcasts[topic, form] = Broadcast(subscription, form, heartbeat_s)
+            self._streams.waiting.add(subscription)
         broadcast.users += 1
         try:
             yield broadcast
@@ -117,6 +113,7 @@ class StreamAnswers:
             if not broadcast.users:
                 if self._broadcasts.get((topic, form)) is broadcast:
                     del self._broadcasts[topic, form]
+                self._streams.waiting.discard(broadcast.subscription)
                 await broadcast.close()
 
 

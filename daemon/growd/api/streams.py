@@ -6,14 +6,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from growd.bus.errors import ClosedError
-from growd.runtime.event_loop import load
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from growd.api.operations import Limits
-    from growd.api.stream_answers import StreamAnswers
+    from growd.api.operation import Limits
     from growd.bus.nodes import Node
     from growd.bus.topics import Subscription
     from growd.runtime.clock import Clock
@@ -36,38 +34,28 @@ class Streams:
         self.wall_time = wall_time
         self._clients = clients
         self._taken = 0
-        self._waiting: set[Subscription] = set()
-        self._answers: StreamAnswers | None = None
+        self.waiting: set[Subscription] = set()
+        """The subscriptions of all clients, shared ones too."""
         self._closed = False
 
     def __len__(self) -> int:
         """How many clients wait."""
         return self._taken
 
-    async def answers(self) -> StreamAnswers:
-        """What answers with streams; loaded for the first one."""
-        await load("growd.api.stream_answers")
-        from growd.api.stream_answers import StreamAnswers  # noqa: PLC0415
-
-        if self._answers is None:
-            self._answers = StreamAnswers(self)
-        return self._answers
-
     @contextmanager
     def subscription(self, *topics: str, client: str | None, depth: int = 1) -> Iterator[Subscription]:
         """A subscription for one client that waits for messages. `ApiError` 429 if too many wait."""
         with self.place(client), self.node.subscribe(*topics, depth=depth) as subscription:
-            self._waiting.add(subscription)
+            self.waiting.add(subscription)
             try:
                 yield subscription
             finally:
-                self._waiting.discard(subscription)
+                self.waiting.discard(subscription)
 
     def close(self) -> None:
         """End all streams and refuse new ones."""
         self._closed = True
-        shared = () if self._answers is None else self._answers.subscriptions()
-        for subscription in (*self._waiting, *shared):
+        for subscription in (*self.waiting,):
             subscription.close()
 
     @contextmanager

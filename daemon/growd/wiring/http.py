@@ -6,9 +6,10 @@ import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from growd.access.origins import OriginGuard
+from growd.api.api import Api
 from growd.api.front_door import FrontDoor
 from growd.api.monitoring import add_monitoring
-from growd.api.operations import Api
+from growd.api.operations import operations_of
 from growd.host.systemd import passed_sockets
 from growd.proxy.gateway import FlushBeforeRead, Gateway
 from growd.runtime.clock import RealClock
@@ -62,6 +63,7 @@ async def serving(core: Core, status: StatusNode, reloader: Reloader) -> AsyncIt
         bus,
         bus.node("http"),
         root,
+        operations_of(),
         clients=clients,
         access=authorization,
         is_open=http.access == "open",
