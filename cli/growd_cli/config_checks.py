@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from growd.config import ConfigError, Finding
-from growd.config.alerts import faults_of_alerts
+from growd.config.alert_checks import faults_of_alerts
 from growd.host.machine import model_of_this_machine
 from growd.wiring.chambers_node import unfit_topics
 from growd_cli.config_doubts import DOUBTS as DEVICE_DOUBTS
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from growd.config import Config, Source
-    from growd.config.findings import Doubt
+    from growd.config.reading import Doubt
 
 
 def _unknown_time_zone(config: Config) -> Iterator[Finding]:

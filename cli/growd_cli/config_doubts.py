@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from growd.config.chamber import Chamber
     from growd.config.conditions import Condition
     from growd.config.devices import Sensor
-    from growd.config.findings import Doubt, Fault, OptionPath, Source
+    from growd.config.findings import Fault, OptionPath, Source
     from growd.config.outputs import Output
+    from growd.config.reading import Doubt
     from growd.config.root import Config
 
 _DOUBTFUL_FROM: Final = {

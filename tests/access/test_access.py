@@ -16,7 +16,8 @@ from growd.api.monitoring import add_monitoring
 from growd.api.operation import Operation
 from growd.bus.messages import FLOAT64
 from growd.config import Access, Config, ConfigError, Couchdb, Http, load
-from growd.config.web import is_loopback, what_is_open
+from growd.config.web import is_loopback
+from growd.config.web_checks import what_is_open
 from growd.server.errors import ApiError
 from growd.server.json_answer import json_answer
 from growd.status.status_node import StatusNode

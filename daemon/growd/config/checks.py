@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-from growd.config.camera import faults_of_cameras
+from growd.config.camera_checks import faults_of_cameras
 from growd.config.device_checks import device_inconsistencies
 from growd.config.findings import Finding, at
 from growd.config.mqtt import faults_of_mqtt
 from growd.config.services import LEAST_DAYS, Simulator
-from growd.config.web import faults_of_web, is_http_address
+from growd.config.web import is_http_address
+from growd.config.web_checks import faults_of_web
 from growd.runtime.text import without_login
 
 if TYPE_CHECKING:

@@ -10,12 +10,8 @@ from growd.variables import VARIABLES, similar_variable
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from growd.config.alerts import AlertOptions
-    from growd.config.devices import Sensor
-    from growd.config.outputs import Output
-    from growd.config.root import Config
 
 OptionPath: TypeAlias = tuple[str | int, ...]
 """A place in the tree of the configuration: ("light", "channel", 0, "pin")."""
@@ -75,11 +71,6 @@ class Source(msgspec.Struct, frozen=True):
     path: pathlib.Path | None = None
 
 
-if TYPE_CHECKING:
-    Doubt: TypeAlias = Callable[[Config, Source], Iterable[Finding]]
-    """Finds valid options that are probably mistakes. Each reason ends with the remedy."""
-
-
 def at(path: OptionPath, faults: Iterable[Fault]) -> Iterator[Finding]:
     """The findings of faults of the entry at `path`."""
     return (Finding((*path, option), reason) for option, reason in faults)
@@ -91,10 +82,8 @@ def did_you_mean(variable: str) -> str:
     return f"; did you mean {meant}?" if meant not in ("", variable) else ""
 
 
-def of_other_kinds(
-    entry: AlertOptions | Output | Sensor, kinds_with: Mapping[str, Collection[str]]
-) -> Iterator[Fault]:
-    """The options of an entry that only entries of other kinds have."""
+def of_other_kinds(entry: Any, kinds_with: Mapping[str, Collection[str]]) -> Iterator[Fault]:
+    """The options of an entry, which has a name and a kind, that only entries of other kinds have."""
     defaults = {field.name: field.default for field in msgspec.structs.fields(type(entry))}
     article = "an" if entry.kind.startswith((*"aeiou", "ssr")) else "a"
     for option, kinds in kinds_with.items():

@@ -15,7 +15,7 @@ import tomllib
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args, get_origin
 
 import msgspec
 
@@ -38,8 +38,11 @@ if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from growd.config.findings import Doubt, OptionPath
+    from growd.config.findings import OptionPath
     from growd_drivers.kinds import DriverOption, OutputKind, SensorKind
+
+    Doubt: TypeAlias = Callable[[Config, Source], Iterable[Finding]]
+    """Finds valid options that are probably mistakes. Each reason ends with the remedy."""
 
 ENVIRONMENT_PREFIX: Final = "GROWD_"
 _log = logging.getLogger(__name__)

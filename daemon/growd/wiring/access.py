@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from growd.config.web import what_is_open
+from growd.config.web_checks import what_is_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable
