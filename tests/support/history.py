@@ -13,7 +13,8 @@ from growd.bus.errors import UnknownNameError
 from growd.runtime.pauses import Pace
 from growd.store.bootstrap import Databases, bootstrap
 from growd.store.history.cache import BucketCache
-from growd.store.history.history import History, HistoryQuery
+from growd.store.history.history import History
+from growd.store.history.query import HistoryQuery
 from growd.store.points import PointMaker
 from growd.store.reading.source import PointSource
 from growd.store.rollups.feed import RollupFeed

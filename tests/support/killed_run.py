@@ -23,6 +23,7 @@ from growd.bus.params import Parameters
 from growd.control.topics import declare_environment
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
+from growd.recipes.services import RecipeServices
 from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
@@ -117,15 +118,18 @@ def new_runner(bus, local, outbox, recipe):
     async def fetch(_recipe_id):
         return recipe
 
-    return RecipeRunner(
+    library = Library(fetch, None)
+    runner = RecipeRunner(
         bus,
         "e",
-        library=Library(fetch, None),
+        library=library,
         journal=RunJournal(local, outbox, PointMaker(local.device), "e"),
         zone=UTC,
         period_s=PERIOD_S,
         progress_s=PROGRESS_S,
     )
+    RecipeServices(runner, "e", library, bus.clock, UTC)
+    return runner
 
 
 async def outbox_starts(local):

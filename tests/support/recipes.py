@@ -12,6 +12,7 @@ from growd.bus.params import Parameters
 from growd.control.topics import declare_environment
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
+from growd.recipes.services import RecipeServices
 from growd.runtime.liveness import Liveness
 from growd_analysis.recipes.desk import RecipeDesk
 from support.clock import ManualClock
@@ -136,10 +137,11 @@ class Chamber:
             set_points=self.set_points_by_hand,
             zone=self.zone,
             about=lambda: self.about,
-            why_held=lambda: self.held,
             catches_up=self.catches_up,
             period_s=self.period_s,
         )
+        why_held = lambda: self.held  # noqa: E731
+        RecipeServices(self.runner, "e", self.library, self.clock, self.zone, why_held=why_held)
         RecipeDesk(
             self.bus.node("recipe_plans"),
             "e",

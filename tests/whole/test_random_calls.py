@@ -25,6 +25,7 @@ from growd.config.loops import LoopOptions
 from growd.config.profiles import profile_path
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
+from growd.recipes.services import RecipeServices
 from growd.variables import ACIDITY, CONDUCTIVITY, VARIABLES, WATER_LEVEL
 from growd_analysis.recipes.desk import RecipeDesk
 from growd_home.commands import Commands
@@ -214,6 +215,7 @@ class Life:
             self.bus, ENVIRONMENT, library=library, journal=self.journal, set_points=self.by_hand, zone=UTC
         )
         node, clock = self.bus.node("recipe_plans"), self.bus.clock
+        RecipeServices(runner, ENVIRONMENT, library, clock, UTC)
         RecipeDesk(node, ENVIRONMENT, library, clock=clock, zone=UTC, running=lambda: runner.active)
         self.client = self.bus.node("http")
         self.commands = Commands(

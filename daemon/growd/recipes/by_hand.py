@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from growd.bus.topics import Topic
     from growd.recipes.formats import Reach
     from growd.recipes.plan import Written
-    from growd.recipes.runner import RecipeRunner
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +52,22 @@ class SetPointStore(Protocol):
         """Replace the saved set points, durably."""
 
 
+class RecipeDriver(Protocol):
+    """What drives the set points of the running recipe."""
+
+    def written(self, variable: str) -> Written | None:
+        """The set point in force; None if no recipe runs or it has not set the variable yet."""
+
+    def publish_again(self) -> None:
+        """Publish the set points again, after one by hand was released."""
+
+    def describe(self, variable: str) -> str:
+        """The recipe, its value, and when it changes that."""
+
+    def changes_at(self, variable: str) -> float:
+        """When the recipe next changes a variable (UNIX seconds), 0 if that is not known."""
+
+
 class SetPointsByHand:
     """The set points that clients publish on `<environment>/desired/<variable>`.
 
@@ -66,7 +81,7 @@ class SetPointsByHand:
     """
 
     def __init__(
-        self, bus: Bus, environment: str, driver: RecipeRunner, report: Callable[[str, str, str], None],
+        self, bus: Bus, environment: str, driver: RecipeDriver, report: Callable[[str, str, str], None],
         store: SetPointStore | None, *, reach: Reach | None = None,
     ) -> None:  # fmt: skip
         self.node: Node = bus.node(f"{environment}/set_points")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from growd.recipes.findings import RecipeFinding
-    from growd.recipes.plan import Plan
 
 FORMATS: Final = ("flexformat", "phased", "simple")
 """Their names, which are those of their modules."""
@@ -28,13 +27,6 @@ class InvalidRecipeError(ValueError):
 
 class RecipeRefusedError(RuntimeError):
     """A request that can't be done now; the message says why."""
-
-
-def interpreted(recipe: Any, reach: Reach | None) -> tuple[Plan, list[RecipeFinding]]:
-    """As `interpreter.interpret`. Blocking: call it in a thread, which also imports all that a run needs."""
-    from growd.recipes import changes, interpreter  # noqa: F401, PLC0415
-
-    return interpreter.interpret(recipe, reach)
 
 
 def beyond(reach: Reach, variable: str, value: float) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.recipes.formats import InvalidRecipeError, RecipeRefusedError, interpreted
+from growd.recipes.formats import InvalidRecipeError, RecipeRefusedError
+from growd.recipes.interpreted import interpreted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -13,11 +13,11 @@ import msgspec
 from growd.bus.errors import BusError
 from growd.bus.messages import STRING, Quality
 from growd.recipes.by_hand import SetPointsByHand
-from growd.recipes.formats import InvalidRecipeError, RecipeRefusedError, interpreted
+from growd.recipes.formats import InvalidRecipeError, RecipeRefusedError
+from growd.recipes.interpreted import interpreted
 from growd.recipes.plan import Phase, Plan
 from growd.recipes.position import Position, time_of_day
 from growd.recipes.run import FINISHED, MAX_RECORD, NOT_VALID, Order, Ran, Run, ended, record
-from growd.recipes.services import RecipeServices
 from growd.recipes.status import ActiveRun, DocumentWatch, RunStatus
 from growd.recipes.waiting import OrderKeeper
 from growd.runtime.clock import whole_microseconds
@@ -53,9 +53,8 @@ class RecipeRunner:
     `Position`). A paused run holds its set points. When a run ends, its set points are released: a message of
     quality stale without a value. Set points by hand are those of `SetPointsByHand`, saved in `set_points`.
 
-    `zone` is the time zone of recipes that use the time of day, None that of the machine. `why_held` returns
-    why all outputs are held at their safe states, "" while they are not. `about` returns what the record of a
-    run says about growd and the chamber (see `Run`).
+    `zone` is the time zone of recipes that use the time of day, None that of the machine. `about` returns
+    what the record of a run says about growd and the chamber (see `Run`).
     """
 
     def __init__(
@@ -68,7 +67,6 @@ class RecipeRunner:
         set_points: SetPointStore | None = None,
         zone: tzinfo | None = None,
         about: Callable[[], dict[str, Any]] = dict,
-        why_held: Callable[[], str] = lambda: "",
         catches_up: bool = True,
         period_s: float = PERIOD_S,
         progress_s: float = PROGRESS_S,
@@ -100,7 +98,6 @@ class RecipeRunner:
         self.by_hand = SetPointsByHand(
             bus, environment, self, self._report_by_hand, set_points, reach=library.reach
         )
-        RecipeServices(self, environment, library, bus.clock, zone, why_held=why_held)
         self._watch = DocumentWatch(library, bus.clock, environment, self._present)
         self.node.describe("recipe", self._watch.described, prepare=self._watch.look_up)
 
@@ -121,7 +118,7 @@ class RecipeRunner:
                         await self._tick()
                     await self._clock.sleep(self._period)
 
-    # for the services
+    # for `RecipeServices`
 
     def refuse_unless_idle(self) -> None:
         """Raises `RecipeRefusedError` while a recipe runs or waits."""

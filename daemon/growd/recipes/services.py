@@ -58,12 +58,13 @@ class RecipeServices:
     """Services below `<environment>/`, which answer once the change is durable.
 
     `start_recipe` (recipe_id, offset, at, study), `stop_recipe`, `change_recipe` (recipe_id, revision),
-    `pause_recipe`, `resume_recipe`, `skip_to_phase` (phase); each takes `by`.
+    `pause_recipe`, `resume_recipe`, `skip_to_phase` (phase); each takes `by`. `why_held` returns why all
+    outputs are held at their safe states, "" while they are not.
     """
 
     def __init__(
         self, runner: RecipeRunner, environment: str, library: Library, clock: Clock, zone: tzinfo | None,
-        *, why_held: Callable[[], str],
+        *, why_held: Callable[[], str] = lambda: "",
     ) -> None:  # fmt: skip
         self._runner = runner
         self._environment = environment

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from growd.bus import Node
-    from growd.bus.parameter_rules import Parameter
+    from growd.bus.params import Parameter
     from growd.recipes.findings import RecipeFinding
     from growd.recipes.library import Library
     from growd.recipes.plan import Phase, Plan, Written

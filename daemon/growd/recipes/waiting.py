@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.recipes.formats import RecipeRefusedError, interpreted
+from growd.recipes.formats import RecipeRefusedError
+from growd.recipes.interpreted import interpreted
 from growd.recipes.position import CONFIRM_S
 from growd.recipes.run import Order
 from growd.runtime.text import duration, moment

@@ -8,6 +8,7 @@ from growd.config import chambers_of
 from growd.recipes.circumstances import circumstances
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
+from growd.recipes.services import RecipeServices
 from growd.store.journal import RunJournal, SetPointKeeper
 from growd.store.points import PointMaker
 from growd.store.run_documents import RunDocuments
@@ -54,17 +55,19 @@ def recipe_runner(
     why_held: Callable[[], str] = lambda: "",
 ) -> RecipeRunner:
     """The runner of one environment; `fetch` reads recipes (see `Library`)."""
-    return RecipeRunner(
+    environment, library = chamber.environment, Library(fetch, chamber.reach_of_recipes())
+    runner = RecipeRunner(
         bus,
-        chamber.environment,
-        library=Library(fetch, chamber.reach_of_recipes()),
+        environment,
+        library=library,
         journal=journal,
         set_points=set_points,
         zone=zone,
-        about=lambda: circumstances(present(), bus, chamber.environment),
-        why_held=why_held,
+        about=lambda: circumstances(present(), bus, environment),
         catches_up=chamber.options.recipe.after_outage == "where_it_would_be",
     )
+    RecipeServices(runner, environment, library, bus.clock, zone, why_held=why_held)
+    return runner
 
 
 def run_documents(core: Core) -> RunDocuments:
