@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from pathlib import Path
 
-    from growd.api.operations import Api
+    from growd.api.api import Api
     from growd.bus import Bus, Node
     from growd.config import Chamber, Config
     from growd.control.calibration_log import CalibrationLog

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from growd.store.database_node import IndexBuild
+from growd.store.index_builds import IndexBuild
 from growd.store.reading import pages
 from growd_analysis.points import csv_export as export
 from support.couch_client import client_of, install_design, reduces

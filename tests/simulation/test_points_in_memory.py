@@ -6,7 +6,8 @@ from contextlib import nullcontext
 import msgspec
 import pytest
 
-from growd.store.history.history import History, HistoryQuery
+from growd.store.history.history import History
+from growd.store.history.query import HistoryQuery
 from growd.store.points import PointMaker
 from growd.store.reading.source import Series, Span, exported_point
 from growd_analysis.points.csv_format import CsvFormat

@@ -9,7 +9,8 @@ from growd.host.hold import Hold, Holder
 from growd.status.model import DeviceStatus, InterlockStatus, OpenAlert, Problem
 from growd.status.notices import CHECK_DEVICE, notices_of
 from growd.status.status_node import StatusNode
-from growd.store.database_node import DatabaseStatus, IndexBuild
+from growd.store.database_node import DatabaseStatus
+from growd.store.index_builds import IndexBuild
 from support.clock import ManualClock
 from support.status import EMPTY, NEVER, STORE
 

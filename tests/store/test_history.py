@@ -10,12 +10,13 @@ import pytest
 from yarl import URL
 
 from growd.bus.errors import BusyError, InvalidValueError, UnknownNameError
-from growd.store.database_node import IndexBuild
 from growd.store.errors import CouchUnavailableError
 from growd.store.history import events
 from growd.store.history import history as module
 from growd.store.history.grid import Grid
-from growd.store.history.history import HistoryQuery, HistoryTimeoutError
+from growd.store.history.history import HistoryTimeoutError
+from growd.store.history.query import HistoryQuery
+from growd.store.index_builds import IndexBuild
 from growd.store.reading.source import ExportBrokenError, ExportRefusedError, PointSource
 from growd_web.answer_schemas import ANSWERS
 from support.history import stored_past

@@ -5,7 +5,7 @@ from aiohttp import web
 from faulty_server import status
 
 from growd.store.couch import Couch
-from growd.store.database_node import IndexBuild, index_build, index_builds
+from growd.store.index_builds import IndexBuild, index_build, index_builds
 
 
 def task(database, done, of, **members):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from growd.bus.fields import Field
     from growd.bus.messages import Message, MessageType
-    from growd.bus.parameter_rules import Parameter
+    from growd.bus.params import Parameter
     from growd.runtime.clock import Clock
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from growd.bus.errors import (
     CapacityError,
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from growd.bus.fields import Field
-    from growd.bus.params import Parameters
     from growd.bus.tree import Tree
 
 MAX_PARAMETERS: Final = 10_000
@@ -29,31 +28,17 @@ MAX_BYTES: Final = 4_000_000
 """Of the names and values (JSON) of all parameters."""
 
 
-class Parameter:
-    """A parameter that a node declared; `value` is the present one."""
+class Declared:
+    """What a node has declared of a parameter."""
 
-    def __init__(self, tree: Parameters, name: str, field: Field, node: str, *, read_only: bool) -> None:
+    def __init__(self, name: str, field: Field, node: str, *, read_only: bool) -> None:
         self.name = name
         self.field = field
         self.node = node
         self.read_only = read_only
-        self._tree = tree
 
-    @property
-    def value(self) -> Any:
-        leaves = self._tree.leaves
-        return leaves[self.name] if self.name in leaves else self._tree.get(self.name)
 
-    async def set(self, value: Any) -> None:
-        """Set it as its node; returns when it is saved."""
-        await self._tree.set(self.name, value, node=self.node)
-
-    def show(self, value: Any) -> None:
-        """Show a value that is not saved: after a restart the default holds. Raises `InvalidValueError`.
-
-        For a read-only parameter.
-        """
-        self._tree.show(self, value)
+D = TypeVar("D", bound=Declared)
 
 
 class TreeChange(NamedTuple):
@@ -63,14 +48,14 @@ class TreeChange(NamedTuple):
     removed: list[str]
 
 
-class ParameterRules:
+class ParameterRules(Generic[D]):
     """The declared parameters by name, and what sets and deletions change beside them."""
 
     def __init__(self) -> None:
-        self.declared: dict[str, Parameter] = {}
+        self.declared: dict[str, D] = {}
         self._branches: Counter[str] = Counter()  # nodes with declared parameters beneath their names
 
-    def add(self, parameter: Parameter) -> None:
+    def add(self, parameter: D) -> None:
         self.declared[parameter.name] = parameter
         if parameter.name.startswith(f"{parameter.node}/"):
             self._branches[parameter.node] += 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.bus.errors import BusyError, InvalidValueError, NameTakenError, UnknownNameError
 from growd.bus.names import normalise
-from growd.bus.parameter_rules import Parameter, ParameterRules, TreeChange
+from growd.bus.parameter_rules import Declared, ParameterRules, TreeChange
 from growd.bus.tree import Tree
 
 if TYPE_CHECKING:
@@ -66,6 +66,30 @@ class _Write:
         self.removed = self.removed.union(removed).difference(changed)
 
 
+class Parameter(Declared):
+    """A parameter that a node declared; `value` is the present one."""
+
+    def __init__(self, tree: Parameters, name: str, field: Field, node: str, *, read_only: bool) -> None:
+        super().__init__(name, field, node, read_only=read_only)
+        self._tree = tree
+
+    @property
+    def value(self) -> Any:
+        leaves = self._tree.leaves
+        return leaves[self.name] if self.name in leaves else self._tree.get(self.name)
+
+    async def set(self, value: Any) -> None:
+        """Set it as its node; returns when it is saved."""
+        await self._tree.set(self.name, value, node=self.node)
+
+    def show(self, value: Any) -> None:
+        """Show a value that is not saved: after a restart the default holds. Raises `InvalidValueError`.
+
+        For a read-only parameter.
+        """
+        self._tree.show(self, value)
+
+
 class Parameters:
     """The tree.
 
@@ -82,7 +106,7 @@ class Parameters:
 
     def __init__(self, saved: Mapping[str, Any] | None = None, store: ParameterStore | None = None) -> None:
         self._tree = Tree(saved)
-        self._rules = ParameterRules()
+        self._rules = ParameterRules[Parameter]()
         self._declarations = 0  # how often a parameter was declared or undeclared
         self._store = store
         self._out_of_sync: frozenset[str] = frozenset()  # leaves whose stored value may differ

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus, Node
     from growd.bus.messages import Message
-    from growd.bus.parameter_rules import Parameter
+    from growd.bus.params import Parameter
     from growd.bus.topics import Subscription
     from growd.control.hold import OutputHold
     from growd.runtime.clock import Cancellable

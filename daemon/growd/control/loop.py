@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.bus.messages import Message
-    from growd.bus.parameter_rules import Parameter
+    from growd.bus.params import Parameter
     from growd.control.loop_inputs import LampShare
 
 MOST_KP = 1_000.0

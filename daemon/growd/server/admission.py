@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import resource
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from growd.server.errors import ApiError
 
@@ -13,12 +13,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from growd.server.client_limits import Clients
-    from growd.server.connections import ClientConnection
 
 MAX_HEADS: Final = 8 * 1024 * 1024  # bytes of all unfinished heads
 LINGERING: Final = 64  # refused connections that may take a moment to read the refusal
 OTHER_FILES: Final = 256  # files that the daemon has open besides its connections
 _log = logging.getLogger(__name__)
+
+
+class Admitted(Protocol):
+    """A connection of a client."""
+
+    client: str | None
+
+    def close(self) -> None:
+        """Close it."""
+
+    def refuse_head(self, status: int, code: str, sentence: str) -> None:
+        """Refuse the request whose head is unfinished."""
 
 
 class Admission:
@@ -32,15 +43,15 @@ class Admission:
     def __init__(self, connections: int, clients: Clients) -> None:
         self.most = _room_for(connections)
         self.clients = clients
-        self.connections: set[ClientConnection] = set()
+        self.connections: set[Admitted] = set()
         self.heads = 0  # bytes of unfinished heads
-        self._heads: dict[ClientConnection, int] = {}
-        self._idle: OrderedDict[ClientConnection, None] = OrderedDict()  # longest idle first
-        self._by_client: dict[str, OrderedDict[ClientConnection, None]] = {}  # longest idle first
-        self._lingering: set[ClientConnection] = set()
+        self._heads: dict[Admitted, int] = {}
+        self._idle: OrderedDict[Admitted, None] = OrderedDict()  # longest idle first
+        self._by_client: dict[str, OrderedDict[Admitted, None]] = {}  # longest idle first
+        self._lingering: set[Admitted] = set()
         self._is_full = False
 
-    def admit(self, connection: ClientConnection) -> ApiError | None:
+    def admit(self, connection: Admitted) -> ApiError | None:
         """Count a new connection, or return why there is no room for it."""
         client = connection.client
         if client is not None and not self._has_share(client):
@@ -60,7 +71,7 @@ class Admission:
             self._by_client.setdefault(client, OrderedDict())[connection] = None
         return None
 
-    def forget(self, connection: ClientConnection) -> None:
+    def forget(self, connection: Admitted) -> None:
         """The connection is closed."""
         self._count_out(connection)
         self._lingering.discard(connection)
@@ -69,18 +80,18 @@ class Admission:
             _log.info("accepting new connections again")
             self._is_full = False
 
-    def mark_idle(self, connection: ClientConnection) -> None:
+    def mark_idle(self, connection: Admitted) -> None:
         """It waits for a request."""
         if connection in self.connections:
             self._idle[connection] = None
             if connection.client is not None:
                 self._by_client[connection.client].move_to_end(connection)
 
-    def mark_busy(self, connection: ClientConnection) -> None:
+    def mark_busy(self, connection: Admitted) -> None:
         """Its request is being answered."""
         self._idle.pop(connection, None)
 
-    def hold(self, connection: ClientConnection, size: int) -> None:
+    def hold(self, connection: Admitted, size: int) -> None:
         """Count the bytes of an unfinished head. Beyond `MAX_HEADS` the largest is refused."""
         self.heads += size - self._heads.pop(connection, 0)
         if size:
@@ -90,7 +101,7 @@ class Admission:
                 503, "too_many_headers", "too many clients send their headers slowly"
             )
 
-    def may_linger(self, connection: ClientConnection) -> bool:
+    def may_linger(self, connection: Admitted) -> bool:
         """Whether a refused connection may stay open for a moment; only a few may."""
         if len(self._lingering) >= LINGERING:
             return False
@@ -102,7 +113,7 @@ class Admission:
         theirs = self._by_client.get(client, ())
         return len(theirs) < self.clients.limits.connections or self._close_idlest(theirs)
 
-    def _close_idlest(self, among: Iterable[ClientConnection]) -> bool:
+    def _close_idlest(self, among: Iterable[Admitted]) -> bool:
         """Close the connection that has been idle for longest. False if none is idle."""
         idlest = next((connection for connection in among if connection in self._idle), None)
         if idlest is None:
@@ -111,7 +122,7 @@ class Admission:
         idlest.close()
         return True
 
-    def _count_out(self, connection: ClientConnection) -> None:
+    def _count_out(self, connection: Admitted) -> None:
         self.connections.discard(connection)
         self._idle.pop(connection, None)
         theirs = self._by_client.get(connection.client or "")

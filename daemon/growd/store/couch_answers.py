@@ -14,7 +14,6 @@ from growd.store.errors import DISK_FULL, CouchRefusedError, CouchUnavailableErr
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from growd.store.couch import Document
 
 _TIMED_OUT: Final = 408
 _TOO_MANY: Final = 429
@@ -97,17 +96,17 @@ def _described(status: int, answer: Any) -> str:
 _TRANSIENT: Final = frozenset({"internal_server_error", "timeout"})
 
 
-def is_stored(outcome: Document) -> bool:
+def is_stored(outcome: dict[str, Any]) -> bool:
     """Whether the database has the document; with a conflict, an earlier try has stored it."""
     return "error" not in outcome or outcome["error"] == "conflict" or outcome.get("name") == "conflict"
 
 
-def is_transient(outcome: Document) -> bool:
+def is_transient(outcome: dict[str, Any]) -> bool:
     """Whether trying again may help."""
     status = outcome.get("status")  # PouchDB's; CouchDB gives none
     return outcome["error"] in _TRANSIENT or (isinstance(status, int) and status >= _SERVER_ERROR)
 
 
-def reason_of(outcome: Document) -> str:
+def reason_of(outcome: dict[str, Any]) -> str:
     """Why the document was refused."""
     return f"{outcome['error']}: {outcome.get('reason', 'no reason given')}"

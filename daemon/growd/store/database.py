@@ -11,15 +11,15 @@ from yarl import URL
 
 from growd.store.bootstrap import Databases, bootstrap
 from growd.store.couch import Couch
-from growd.store.database_node import index_build
 from growd.store.embedded import EmbeddedDatabase
 from growd.store.errors import CouchError, CouchUnavailableError
+from growd.store.index_builds import index_build
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from growd.store.database_node import IndexBuild
+    from growd.store.index_builds import IndexBuild
 
 READY_S: Final = 60.0
 """How long to wait for the embedded server before an error."""

@@ -17,7 +17,7 @@ from growd.loops import loop_kind
 from growd.output_roles import OutputClass
 from growd.variables import TEMPERATURE, VARIABLES, WATER_LEVEL
 from growd.wiring.dose_interlocks import DoseInterlocks
-from growd.wiring.interlocks import own
+from growd.wiring.interlock_inputs import own
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from growd.control.interlocks.base import Interlock
     from growd.control.interlocks.feedback import NotConfirmed
     from growd.control.interlocks.on_times import OnTimes
-    from growd.wiring.interlocks import InterlockInputs
+    from growd.wiring.interlock_inputs import InterlockInputs
 
 _OPPOSED: Final = {
     OutputClass.HEATER: OutputClass.COOLER,

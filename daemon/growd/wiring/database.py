@@ -10,7 +10,8 @@ from yarl import URL
 from growd.bus.errors import UnknownNameError
 from growd.store.database import Database
 from growd.store.errors import CouchUnavailableError
-from growd.store.history.history import CATEGORIES, History
+from growd.store.history.history import History
+from growd.store.history.query import CATEGORIES
 from growd.wiring.files import read_credentials, shipped_folder
 
 if TYPE_CHECKING:

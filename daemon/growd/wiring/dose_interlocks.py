@@ -13,14 +13,14 @@ from growd.control.pumps import Volumes
 from growd.loops import loop_kind
 from growd.output_roles import OutputClass
 from growd.variables import ACIDITY, CONDUCTIVITY, VARIABLES, WATER_LEVEL
-from growd.wiring.interlocks import own
+from growd.wiring.interlock_inputs import own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from growd.config import Output
     from growd.control.interlocks.base import Interlock
-    from growd.wiring.interlocks import InterlockInputs
+    from growd.wiring.interlock_inputs import InterlockInputs
 
 _VISIBLE: Final = {ACIDITY: 0.1, CONDUCTIVITY: 0.05}
 """The smallest change that a probe shows. A dose for less counts as a part of a dose."""

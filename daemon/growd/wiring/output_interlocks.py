@@ -24,7 +24,7 @@ from growd.control.topics import feedback
 from growd.output_roles import OutputClass
 from growd.variables import VARIABLES, hysteresis_of_band
 from growd.wiring.class_interlocks import ClassInterlocks, counters_of
-from growd.wiring.interlocks import ml_s
+from growd.wiring.interlock_inputs import ml_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from growd.config.conditions import Condition
     from growd.control.interlocks.base import Interlock
     from growd.control.interlocks.on_times import OnTimes
-    from growd.wiring.interlocks import InterlockInputs
+    from growd.wiring.interlock_inputs import InterlockInputs
 
 _NO_LIMIT_S: Final = 86_400.0
 _REST_S: Final = 60.0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from growd.control.interlocks.base import Interlock
     from growd.control.interlocks.node import Interlocks
     from growd.runtime.clock import Clock
-    from growd.wiring.interlocks import InterlockInputs
+    from growd.wiring.interlock_inputs import InterlockInputs
 
 _LEAST_PPM: Final = 150.0
 """Plants in light seldom leave less. A sensor that reads a tenth of 1000 ppm does."""
@@ -90,7 +90,9 @@ class ValveInterlocks:
     def judge_calibrations(self, interlocks: Interlocks, clock: Clock) -> None:
         """Let `interlocks` judge calibrations of the CO2 sensors."""
         if self._above is not None:
-            interlocks.calibrations = SensorCalibrations(interlocks, clock, self._above, self._dose)
+            interlocks.calibrations = SensorCalibrations(
+                interlocks.node, interlocks.saved, clock, self._above, self._dose
+            )
 
     def _too_little(self) -> Interlock:
         """A sensor that reads less CO2 than plants leave is not in order."""

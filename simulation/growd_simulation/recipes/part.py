@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from growd.api.operations import Api
+    from growd.api.api import Api
     from growd.config import Config
     from growd.parts import Surroundings
 

@@ -22,10 +22,11 @@ from growd.variables import CARBON_DIOXIDE, VALVE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from growd.bus.nodes import Node
     from growd.control.calibration import Calibration
     from growd.control.interlocks.base import SensorReadings
-    from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.on_times import OnTimes
+    from growd.control.interlocks.saved_states import SavedStates
     from growd.runtime.clock import Clock
 
 ENRICHED_PPM: Final = 700.0
@@ -316,13 +317,18 @@ class SensorCalibrations:
     """
 
     def __init__(
-        self, interlocks: Interlocks, clock: Clock, ceiling: CarbonDioxideCeiling, doses: DosePerHour | None
+        self,
+        node: Node,
+        saved: SavedStates,
+        clock: Clock,
+        ceiling: CarbonDioxideCeiling,
+        doses: DosePerHour | None,
     ) -> None:
-        self._saved = interlocks.saved
+        self._saved = saved
         self._clock = clock
         self._ceiling = ceiling
         self._doses = doses
-        interlocks.node.describe("calibrations", lambda: ceiling.calibrations)
+        node.describe("calibrations", lambda: ceiling.calibrations)
 
     def judges(self, device: str) -> bool:
         """Whether the ceiling uses the readings of this sensor."""

@@ -15,8 +15,8 @@ from growd.store.history.cache import SeriesKey
 from growd.store.history.coverage import FINEST
 from growd.store.history.events import breaks_of, events_of
 from growd.store.history.grid import Grid
-from growd.store.history.history import CATEGORIES, check_size
 from growd.store.history.known_series import KnownSeries, stored_series, together, with_retired
+from growd.store.history.query import CATEGORIES, check_size
 from growd.store.history.series_reader import SeriesReader
 from growd.variables import VARIABLES, similar_variable
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 
     from growd.store.history.coverage import Coverage
-    from growd.store.history.history import HistoryQuery
+    from growd.store.history.query import HistoryQuery
     from growd.store.history.remembered import RememberedBuckets
     from growd.store.reading.source import SourceReader
 

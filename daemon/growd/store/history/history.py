@@ -10,47 +10,32 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import aiohttp
-import msgspec
 
-from growd.bus.errors import BusyError, InvalidValueError, UnknownNameError
+from growd.bus.errors import BusyError, UnknownNameError
 from growd.runtime.event_loop import load
 from growd.store.errors import StoreError
+from growd.store.history.query import HistoryQuery, check_size
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection
     from contextlib import AbstractAsyncContextManager
 
-    from growd.store.database_node import IndexBuild
     from growd.store.history.answers import HistoryAnswers
     from growd.store.history.cache import BucketCache
     from growd.store.history.remembered import RememberedBuckets
+    from growd.store.index_builds import IndexBuild
     from growd.store.reading.source import PointSource, SourceReader
 
-CATEGORIES: Final = ("measured", "desired", "commanded")
 LIMIT_S: Final = 60.0
 """How long a request may take, in real seconds. What it has read by then is remembered."""
 
 MOST_REQUESTS: Final = 16  # under way; the largest answers take 30 MB each
-MOST_VARIABLES: Final = 50
-MOST_BUCKETS: Final = 20_000  # variables times points
 HOLDS_S: Final = 660.0
 _CONNECTIONS: Final = 8
 
 
 class HistoryTimeoutError(StoreError):
     """A request took too long."""
-
-
-class HistoryQuery(msgspec.Struct, frozen=True):
-    """What to answer: times in UNIX seconds, at most `points` buckets; no variables mean all."""
-
-    environment: str
-    variables: tuple[str, ...]
-    start: float
-    end: float
-    points: int
-    with_series: bool = True
-    with_events: bool = True
 
 
 class History:
@@ -182,12 +167,3 @@ class History:
         if build is not None:
             return f"{build}. Try again later."
         return f"the history was not read within {self._limit:g} s; the same request continues there"
-
-
-def check_size(query: HistoryQuery, number: int) -> None:
-    """Refuse more buckets than one answer may have, for a number of variables."""
-    if number > MOST_VARIABLES:
-        raise InvalidValueError("variable", f"at most {MOST_VARIABLES} by name", number)
-    if query.points * number > MOST_BUCKETS:
-        expected = f"at most {MOST_BUCKETS // number} for {number} variables"
-        raise InvalidValueError("points", expected, query.points)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from growd.store.history.history import CATEGORIES
+from growd.store.history.query import CATEGORIES
 from growd.store.rollups.document import RETIRED
 
 if TYPE_CHECKING:
