@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from growd.api.operations import Limits
+from growd.api.operation import Limits
 from growd_client import (
     AsyncGrowd,
     Disconnected,

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 import growd_client
-from growd.api.operations import Limits
+from growd.api.operation import Limits
 from growd.bus.messages import Quality
 from growd_client import (
     AsyncGrowd,

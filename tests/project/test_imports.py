@@ -1,10 +1,13 @@
-"""Commands start quickly, since they import only what they need."""
+"""Commands start quickly, since they import only what they need; and no imports go in a circle."""
 
 import json
 import os
 import subprocess
 import sys
+import tomllib
+from graphlib import TopologicalSorter
 
+import grimp
 import pytest
 
 from growd.config.profiles import profile_path
@@ -78,3 +81,11 @@ def test_the_smallest_chamber_imports_little(tmp_path):
     assert "growd_hwsim" not in imported
     assert len([each for each in imported if f"{each}.".startswith("growd.")]) <= MOST_MODULES
     assert "frozenlist._frozenlist" not in imported
+
+
+def test_no_imports_go_in_a_circle():
+    """Those for types neither, nor those in functions."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    graph = grimp.build_graph(*contracts["root_packages"], cache_dir=None)
+    imports = {each: graph.find_modules_directly_imported_by(each) for each in graph.modules}
+    TopologicalSorter(imports).prepare()  # raises CycleError with the circle

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import aiohttp
 import pytest
 
+from growd.api.api import Api
 from growd.api.operation import Call
-from growd.api.operations import Api
 from growd.config import Config, Light, Output, load
 from growd.config.profiles import profile_path
 from growd.parts import ConfigurationFile, Devices

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from growd.api.operations import Api
+    from growd.api.api import Api
     from growd.parts import Devices, Surroundings
 
 _DEVICE: Final = (
