@@ -403,7 +403,7 @@ class TestHeartbeats:
 async def not_reading(daemon, *topics):
     """A client with little room for what it does not read, and its subscription."""
     async with unread(daemon.port, target(daemon, *topics), LINES) as client:
-        (subscription,) = daemon.api.streams._waiting
+        (subscription,) = daemon.api.streams.waiting
         yield client, subscription
 
 
@@ -493,7 +493,7 @@ class TestEnd:
                     await events.client.close()
                 await open_streams(daemon, 0)
             assert daemon.api.node.information()["subs"] == []
-            assert daemon.api.streams._answers._of_many == 0
+            assert daemon.api._answers._of_many == 0
 
     async def test_a_client_that_does_not_read_goes_or_does_not_hold_up_the_server(self, caplog):
         async with serving() as daemon:
