@@ -71,7 +71,7 @@ export function durableLevel(location) {
 function readAhead(level) {
   const get = level._get.bind(level);
   const known = new Map();
-  let [last, writes, bytes] = [NaN, 0, 0];
+  let [last, writes, bytes, isReading] = [NaN, 0, 0, false];
   const forget = () => {
     writes += 1;
     bytes = 0;
@@ -86,12 +86,14 @@ function readAhead(level) {
       process.nextTick(callback, null, value);
       return;
     }
-    if (options.asBuffer || !step || !(Math.abs(step) <= MOST_STEP)) {
+    if (isReading || options.asBuffer || !step || !(Math.abs(step) <= MOST_STEP)) {
       get(key, options, callback);
       return;
     }
     const begun = writes;
+    isReading = true;
     readBlock(level, key, step, (block, size) => {
+      isReading = false;
       if (writes === begun) {
         if (bytes > KNOWN_BYTES) {
           forget();
