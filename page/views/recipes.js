@@ -4,7 +4,7 @@ import { duration, local, moment, number, percent, unix } from "../lib/format.js
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { read, written } from "../lib/json_text.js";
-import { growdTime, useChamber, useStatus, useTopic } from "../lib/live.js";
+import { growdTime, status, useChamber, useStatus, useTopic } from "../lib/live.js";
 import { authorName } from "../lib/names.js";
 import { Action, imported, Loaded, notify, NumberInput } from "../lib/parts.js";
 import { href, route } from "../lib/route.js";
@@ -42,12 +42,13 @@ export function Recipes({ environment }) {
 
 function Running({ environment }) {
   const told = useTold(environment);
-  const live = useTopic(`${environment}/recipe_state`);
+  const message = useTopic(`${environment}/recipe_state`);
+  const live = message?.time >= status.value?.time && message; // one that waited to be shown may be older than the status
   const [plan, setPlan] = useState(null);
   const now = useSignal(growdTime);
-  const { state, recipe_id: id, phase, elapsed, remaining } = { elapsed: told?.elapsed_s, remaining: told?.remaining_s, ...told, ...live?.value };
-  const isIdle = !state || [state, told?.state].includes("idle"); // the status is sometimes newer than the stream
-  const start = (live?.time ?? now) - elapsed;
+  const { state, recipe_id: id, phase, elapsed, remaining } = { elapsed: told?.elapsed_s, remaining: told?.remaining_s, ...told, ...live.value };
+  const isIdle = !state || state === "idle";
+  const start = (live || status.value)?.time - elapsed;
   const drift = state === "running" && plan?.state === state ? Math.round((start - plan.start) / DRIFT_S) : 0;
   useEffect(() => {
     if (!isIdle) call(`${environment}/recipe_plan`).then(({ plan: its }) => setPlan((known) => its ?? known ?? {}), () => setPlan((known) => known ?? {}));
