@@ -34,7 +34,7 @@ function Fleet() {
   }, [devices, problem]);
   const reason = problem.replace(/; try again$/, ""); // the page does
   return html`
-    <header><div class="who"><h1>${t("fleet")}</h1></div>
+    <header><h1>${t("fleet")}</h1>
       ${user && html`<button onClick=${logOut}>${t("log_out")} (${user})</button>`}
     </header>
     ${user && problem && html`<p class="bar bad" role="alert">${devices

@@ -125,7 +125,7 @@ class AlertNode:
 
     def _serve(self, node: Node) -> None:
         name = partial(Field, kind=Kind.STRING, default="", max_length=64)
-        who = "who acknowledges it; by default the user, else the address"
+        who = "who acknowledges it, without a login; by default the address"
         node.serve(
             "alerts/test",
             "growd/TestAlerts",
@@ -163,13 +163,13 @@ class AlertNode:
         sent = f"sent a test message on {counted(len(results), 'channel')}"
         return {"success": not failed, "message": "; ".join(failed) or sent, "results": results}
 
-    async def _acknowledge(self, alert: str, by: str, who: str) -> dict[str, Any]:
+    async def _acknowledge(self, alert: str, who: str) -> dict[str, Any]:
         chosen = [each for each in self._open() if alert in ("", each.id, each.rule)]
         if not chosen:
             which = f" {shown(alert)}" if alert else ""
             return {"success": False, "message": f"no alert{which} is open"}
         for each in chosen:
-            each.acknowledged_by = by or who
+            each.acknowledged_by = who
         if not await self._save():
             message = "acknowledged, but it can't be saved and will be lost at the next restart"
             return {"success": False, "message": message}

@@ -27,6 +27,7 @@ HINTS: Final = Hints(
     url="--url",
     address="--url or GROWD_URL names another address",
     login="--user NAME",
+    prefix="--set couchdb.prefix=TEXT",
     ca="name a certificate to trust with --ca FILE",
 )
 _STATUSES: Final = {UsageError: WRONG_USAGE, NotReachedError: NOT_REACHED, NotAllowedError: NOT_ALLOWED}

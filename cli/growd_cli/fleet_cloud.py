@@ -170,7 +170,9 @@ def _refuse(url: str, error: CouchError) -> NoReturn:
         refuse(f"{url}: {error}", NOT_REACHED)
     refuse_receiver(url, error)
     if isinstance(error, CouchRefusedError) and "incorrect" in error.reason:
-        refuse(f"{url}: the name or the password is wrong; check --credentials", NOT_ALLOWED)
+        refuse(
+            f"{url}: the name or the password is wrong; check --credentials or GROWD_PASSWORD", NOT_ALLOWED
+        )
     if isinstance(error, CouchRefusedError) and error.status in _LOGIN:
         refuse(f"{error}; an administrator's login is needed (a reader lists at a receiver)", NOT_ALLOWED)
     if isinstance(error, CouchRefusedError) and error.status == HTTPStatus.NOT_FOUND:

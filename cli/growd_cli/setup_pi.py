@@ -187,4 +187,4 @@ def _reboot(*, is_here: bool, may_ask: bool) -> None:
     if is_here and may_ask and click.confirm("The settings hold after a reboot. Reboot now?"):
         subprocess.run(["/usr/bin/systemctl", "reboot"], check=False)  # our own words
     else:
-        echo_text("Written. The settings hold after a reboot: sudo reboot")
+        echo_text(f"Written. The settings hold after a reboot{': sudo reboot' if is_here else ' of the Pi.'}")

@@ -32,7 +32,7 @@ _OWNED: Final = {"read_only", "not_open"}  # codes of 403 that no login changes
 _DATABASE_REFUSALS: Final[dict[int, tuple[type[RefusedError], str]]] = {
     401: (NotAllowedError, " ({login} of an account that may read it)"),
     403: (NotAllowedError, " (its _security names who may read it, see docs/access.md)"),
-    404: (NotFoundError, " (prefix must be [couchdb] prefix of growd)"),
+    404: (NotFoundError, " ({prefix} must be [couchdb] prefix of growd)"),
 }
 _LATER: Final = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 
@@ -43,6 +43,7 @@ class Hints(msgspec.Struct, frozen=True):
     url: str = "the URL"
     address: str = "url or GROWD_URL names another address"
     login: str = "user and password"
+    prefix: str = "prefix"
     ca: str = "name the file of a certificate to trust with ca"
 
 
@@ -149,7 +150,7 @@ class Server(msgspec.Struct, frozen=True):
             return self.refusal(status, body, headers)
         kind, hint = _DATABASE_REFUSALS.get(status, (RefusedError, ""))
         database = unquote(call.target.partition("/")[0])
-        hint = hint.format(login=self.hints.login)
+        hint = hint.format(login=self.hints.login, prefix=self.hints.prefix)
         return kind(f"the database {database}: {refusal.reason}{hint}", status, refusal.error)
 
     def _not_allowed(self, status: int, reason: str) -> str:

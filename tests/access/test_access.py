@@ -14,6 +14,7 @@ from growd.access import attempts, sessions
 from growd.access.attempts import Attempts
 from growd.api.monitoring import add_monitoring
 from growd.api.operation import Operation
+from growd.bus.fields import Field, Kind
 from growd.bus.messages import FLOAT64
 from growd.config import Access, Config, ConfigError, Couchdb, Http, load
 from growd.config.web import is_loopback
@@ -473,6 +474,21 @@ async def test_the_keeper_of_a_topic_learns_the_user_and_its_words_are_the_hint(
     answer = await daemon.request("POST", path, login, body=[21])
     assert json.loads(answer.body) == {"message": "Posted message to topic", "hint": "it holds"}
     assert noted == [(21.0, login[0])]
+
+
+async def test_a_service_learns_the_user_whatever_name_is_given(daemon, users):
+    asked = []
+
+    async def answer(who):
+        asked.append(who)
+        return {"success": True, "message": ""}
+
+    by = Field("by", Kind.STRING, default="")
+    daemon.bus.node("work").serve("e/work", "growd/By", answer, arguments=(by,), names_caller=True)
+    login = await users.add("growd_operator")
+    for arguments in ({"by": "ben"}, ["ben"], {}):
+        await daemon.request("POST", f"{daemon.api.prefix}/service/e/work", login, body=arguments)
+    assert asked == [login[0]] * 3
 
 
 async def test_an_administrative_call_needs_an_administrator(daemon, users):

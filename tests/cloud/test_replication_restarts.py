@@ -263,7 +263,7 @@ async def test_a_refused_login_is_asked_once_and_runs_no_job(scheduler, tmp_path
         assert (scheduler.asked, scheduler.documents, scheduler.written) == (1, {}, [])
         for status in replication.statuses():
             assert status.state == "failing"
-            assert "401 x: Name or password is incorrect.; correct the login in /etc/growd/cloud" in (
+            assert "401 x: Name or password is incorrect; correct the login in /etc/growd/cloud" in (
                 status.last_error
             )
             assert "a revoked device needs `sudo growd fleet enroll URL CODE --again`" in status.last_error
@@ -275,7 +275,7 @@ async def test_the_first_reason_of_a_refused_login_stays_until_it_is_accepted(sc
         scheduler.far, scheduler.reason = 403, "Account is temporarily locked"
         await scheduler.after_looks(5)
         (status,) = replication.statuses()
-        assert "401 x: Name or password is incorrect." in status.last_error
+        assert "401 x: Name or password is incorrect; " in status.last_error
         scheduler.far = 200
         scheduler.state, scheduler.info = "running", {"docs_written": 0}
         await scheduler.after_looks(5)

@@ -32,9 +32,11 @@ def use_couchdb(fresh):
 
 
 def install_whole(fresh, folder):
-    """As `growd install` does, with all that it does around the steps."""
+    """What `growd install` says, with all that it does around the steps."""
+    said = []
     choices = InstallChoices("minimal", root=fresh.root)
-    installer.install(source_at(wheel(folder, "1.2.0")), choices, lambda _: None, fresh.machine)
+    installer.install(source_at(wheel(folder, "1.2.0")), choices, said.append, fresh.machine)
+    return said
 
 
 def test_all_files_are_installed_in_their_places(fresh, tmp_path):
@@ -338,6 +340,10 @@ def test_all_may_read_and_root_may_write_whatever_the_umask_and_the_modes_before
         os.umask(was)
     modes = {stat.S_IMODE(path.stat().st_mode) for path in fresh.root.rglob("*") if path.exists()}
     assert modes == {0o755, 0o644}
+
+
+def test_the_end_says_that_nothing_was_started_where_systemd_does_not_run(fresh, tmp_path):
+    assert install_whole(fresh, tmp_path)[-1].endswith(" systemd starts it at the next boot.")
 
 
 def test_a_place_that_cannot_be_written_is_one_sentence(fresh, tmp_path):

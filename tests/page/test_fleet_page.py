@@ -175,6 +175,8 @@ async def test_filters(browser):
         page = tab.page
         await log_in(page)
         await expect(card(page, "Alder").get_by_role("link")).to_have_count(1)
+        name = page.get_by_role("heading", name="Fleet", exact=True)
+        assert await name.evaluate("each => each.scrollWidth <= each.clientWidth && each.offsetLeft < 100")
         await expect(card(page, "Elm").get_by_role("link")).to_have_count(0)
         await page.get_by_role("button", name="silent").click()
         await expect(page.get_by_role("article")).to_have_count(1)

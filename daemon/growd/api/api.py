@@ -309,7 +309,8 @@ class Api:
         service = self.bus.services.get(call.name)
         if self.access is not None:
             self.access.require_leave_to_call(call.request, service)
-        answer = await self.to_end(service.call(call.body, self.who(call.request)), f"call {service.name}")
+        calling = service.call(call.body, address_of(call.request), user=self.user_of(call.request))
+        answer = await self.to_end(calling, f"call {service.name}")
         if answer["success"]:
             return json_answer(answer)
         # a client that looks only at the status must see a refusal
@@ -348,8 +349,11 @@ class Api:
 
     def who(self, request: web.BaseRequest, named: str = "") -> str:
         """The user, else the name that the client gives, else the address, for the record."""
-        user = self.access.user_of(request) if self.access is not None else ""
-        return user or named or address_of(request)
+        return self.user_of(request) or named or address_of(request)
+
+    def user_of(self, request: web.BaseRequest) -> str:
+        """The user's name, "" without a login."""
+        return "" if self.access is None else self.access.user_of(request)
 
     async def stream_topic(self, call: Call) -> web.StreamResponse:
         with self.lasting(call.request):

@@ -54,17 +54,20 @@ class Service(msgspec.Struct, frozen=True):
     doc: str = ""
     is_administrative: bool = False
     names_caller: bool = False
-    """The handler also takes `who`: the user, else the address, of the caller."""
+    """The handler takes `who`: the user, else the argument `by`, else the address. It takes no `by`."""
     only_reads: bool = False
 
-    async def call(self, given: Any = None, who: str = "") -> dict[str, Any]:
+    async def call(self, given: Any = None, who: str = "", *, user: str = "") -> dict[str, Any]:
         """Call it with an array of arguments in order, an object of them by name, or None for none.
 
         Raises `InvalidArgumentsError` or `InvalidValueError` before the handler is called, and
         `InvalidAnswerError` if its answer does not match `reply`.
         """
-        caller = {"who": who} if self.names_caller else {}
-        answer = await self.handler(**self.bind(given), **caller)
+        bound = self.bind(given)
+        if self.names_caller:
+            named = bound.pop("by", "")
+            bound["who"] = user or named or who
+        answer = await self.handler(**bound)
         return {field.name: self._answered(field, answer) for field in self.reply}
 
     def bind(self, given: Any) -> dict[str, Any]:

@@ -35,7 +35,7 @@ _BY: Final = Field(
     Kind.STRING,
     default="",
     max_length=200,
-    doc="name of the caller, for the record; by default the user, else the address",
+    doc="name of the caller, for the record, without a login; by default the address",
 )
 _RECIPE_ID: Final = Field("recipe_id", Kind.STRING, doc="the id of a document in the database recipes")
 _OFFSET: Final = Field(
@@ -116,9 +116,9 @@ class RecipeServices:
         `more` are the arguments after `by`, for clients that give arguments in order.
         """
 
-        async def answer(who: str, by: str, **given: Any) -> dict[str, Any]:
+        async def answer(who: str, **given: Any) -> dict[str, Any]:
             try:
-                return {"success": True, "message": await work(by=by or who, **given)}
+                return {"success": True, "message": await work(by=who, **given)}
             except RecipeRefusedError as error:
                 return {"success": False, "message": str(error)}
 

@@ -89,7 +89,7 @@ def error_members(answer: Any) -> tuple[str, str]:
 
 def _described(status: int, answer: Any) -> str:
     error, reason = error_members(answer)
-    return f"{status} {error}: {reason}" if error else str(status)
+    return f"{status} {error}: {reason.removesuffix('.')}" if error else str(status)
 
 
 # Errors that CouchDB gives for one document, and that have another cause (fabric_doc_update.erl).

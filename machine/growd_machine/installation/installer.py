@@ -72,7 +72,8 @@ def install(source: InstallSource, choices: InstallChoices, say: Say, machine: M
             _carry_out(steps, say)
     file = machine.at(CONFIGURATION / "growd.toml")
     if not is_package:
-        say(f"Installed growd {source.version}; its configuration is {file}.")
+        start = "" if machine.is_live else " systemd starts it at the next boot."
+        say(f"Installed growd {source.version}; its configuration is {file}.{start}")
     if choices.changes_drivers and root == Path("/"):
         for line in driver_report(f"/{PACKAGE.parent if is_package else CURRENT}/bin/growd"):
             say(line)
