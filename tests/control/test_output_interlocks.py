@@ -104,7 +104,7 @@ class TestHeaterOverTemperature:
             await on.until(lambda: on.has_tripped(self.NAME), 7_200)
             await on.clock.advance(1)
             assert on.air().temperature_degc < 29
-            assert "the limit for heaters is 28 degC; releases below 25 degC" in reason(on, self.NAME)
+            assert "the limit for heaters is 28.0 degC; releases below 25 degC" in reason(on, self.NAME)
             await on.holds_against_all("air_heater", 1, on.outputs["air_heater"], state=False, each_s=2)
             await on.until(lambda: not on.has_tripped(self.NAME), 7_200)
             assert on.air().temperature_degc < 25.3

@@ -16,7 +16,7 @@ from growd.control.interlocks.limits import Use, UseLimit, Words
 from growd.control.interlocks.no_effect import Effect, NoEffect
 from growd.control.interlocks.saved_states import SAVE_ERRORS
 from growd.runtime.sentence import Sentence
-from growd.runtime.text import duration
+from growd.runtime.text import duration, told_apart
 from growd.variables import CARBON_DIOXIDE, VALVE
 
 if TYPE_CHECKING:
@@ -163,12 +163,13 @@ class CarbonDioxideCeiling(PersistentInterlock):
         return self._correction(device).judged(value)
 
     def _why(self, value: float, judged: float) -> str:
+        shown, limit = told_apart(value, self._ceiling)
         without = f" ({judged:.0f} ppm without its calibrations)" if judged > value else ""
         text = (
-            f"{CARBON_DIOXIDE} was {value:.0f} ppm{without} at the trip; the limit is {self._ceiling:g} ppm; "
+            f"{CARBON_DIOXIDE} was {shown} ppm{without} at the trip; the limit is {limit} ppm; "
             f"releases below {self._release:g} ppm"
         )
-        fields = {"value": round(value), "limit": self._ceiling, "release": self._release, "unit": "ppm"}
+        fields = {"value": float(shown), "limit": self._ceiling, "release": self._release, "unit": "ppm"}
         return Sentence(text, "over_limit", variable=CARBON_DIOXIDE, **fields)
 
 

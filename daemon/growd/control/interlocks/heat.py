@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.interlocks.base import Interlock, LatchedInterlock
 from growd.runtime.sentence import Sentence
+from growd.runtime.text import told_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -76,11 +77,12 @@ class OverTemperature(Interlock):
         lowest = max(min(recent) for recent in confirmed)
         if lowest >= self._limit and not self.reason:
             value = max(recent[-1] for recent in confirmed)
+            shown, limit = told_apart(value, self._limit, 1)
             text = (
-                f"{self._variable} was {value:.1f} degC at the trip; the limit for {self._subject} is "
-                f"{self._limit:g} degC; releases below {self._release:g} degC"
+                f"{self._variable} was {shown} degC at the trip; the limit for {self._subject} is "
+                f"{limit} degC; releases below {self._release:g} degC"
             )
-            fields = {"value": round(value, 1), "limit": self._limit, "release": self._release}
+            fields = {"value": float(shown), "limit": self._limit, "release": self._release}
             self.reason = Sentence(text, "over_limit", variable=self._variable, unit="degC", **fields)
         elif max(max(recent) for recent in confirmed) < self._release:
             self.reason = ""
