@@ -77,6 +77,7 @@ def test_a_notice_says_what_it_is_about_and_since_when():
         ("not there", ": plug it in, or check: its name", "Plug it in, or check: its name."),
         ("not opened", ": add growd's user to the group dialout", "Add growd's user to the group dialout."),
         ("not opened: another program uses it", "", CHECK_DEVICE),
+        ("GPIO 4 can't be driven: it is in use by gpioset", ": stop that program", "Stop that program."),
         ("no answer", "", CHECK_DEVICE),
     ],
 )

@@ -64,7 +64,7 @@ def variable_name(name: str) -> str:
 
 
 CHECK_DEVICE: Final = "Check its plug, its cable and its power."
-_ADVICE: Final = re.compile(r": (?=(?:add|calibrate|check|install|plug|run|set|switch|take) )")
+_ADVICE: Final = re.compile(r": (?=(?:add|calibrate|check|install|plug|run|set|stop|switch|take) )")
 """What leads to the advice in an error of a driver."""
 
 CAMERA: Final = "device_camera"
