@@ -202,7 +202,7 @@ def _interlock(rule: AlertOptions, status: Status) -> Iterator[Observation]:
             text = f"{place.environment}: the interlock {name} {words}"
             is_of_start = each.tripped and each.is_quiet and name != rule.device
             level = Level.UNKNOWN if is_of_start else _level(is_raised=each.tripped)
-            yield Observation(each.name, level, text, place, _is_urgent(each))
+            yield Observation(each.name, level, text, place, _is_urgent(each), each.advice)
 
 
 def _is_news(name: str, interlock: InterlockStatus) -> bool:

@@ -27,7 +27,7 @@ export function holderOf(status, environment, name) {
 
 /** A sentence of growd, {code, fields, text}: in the language of the page, "" if it has none. `what`: "said" or "remedy". */
 export function translated({ code, fields = {} }, what = "said") {
-  const key = `${what}_${code === "device_failed" && isText(`${what}_${fields.cause}`) ? fields.cause : code}`;
+  const key = `${what}_${isText(`${what}_${fields.cause}`) ? fields.cause : code}`;
   const words = Object.entries(fields).map(([name, value]) => [name, wordsOf(name, value, fields)]);
   return isText(key) ? t(key, Object.fromEntries(words)) : "";
 }

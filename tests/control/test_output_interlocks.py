@@ -17,6 +17,7 @@ from growd.control.interlocks.heat import StillRising
 from growd.control.interlocks.limits import MinimumOff
 from growd.control.interlocks.on_times import OnTimes
 from growd.output_roles import ROLES
+from growd.status.notices import notices_of
 from growd.status.status_node import StatusNode
 from growd.variables import VALVE
 from growd_cli.status_table import report
@@ -931,6 +932,9 @@ class TestFeedback:
             await on.clock.advance(2)
             assert any("switch off its power" in text for text in told(status(on), "failure"))
             assert on.has_tripped("air_temperature_still_rising")
+            (rising,) = [each for each in notices_of(status(on)) if each.name.endswith("_still_rising")]
+            assert rising.fields["cause"] == "replace_heater_relay"
+            assert "replace its relay" in rising.remedy
             assert runs(on, "air_flush_on")
             assert (await on.call("air_temperature_still_rising/reset"))["success"] is False
 

@@ -264,8 +264,9 @@ def _of_interlock(lock: InterlockStatus, people: People) -> Notice:
             "why": {"code": lock.code, "fields": lock.fields, "text": reason},
             "needs_reset": lock.needs_reset,
             "stays_on": lock.stays_on,
+            "cause": lock.remedy.get("code", ""),
         },
-        remedy="Find the cause, then reset the interlock." if lock.needs_reset else "",
+        remedy=lock.advice,
         environment=environment,
         variables=lock.reads,
     )

@@ -125,11 +125,12 @@ class CarbonDioxideCeiling(PersistentInterlock):
         if not low:
             return ""
         where = " and ".join(f"{ppm:.0f} ppm of {name}" for name, ppm in low.items())
-        return (
+        text = (
             f"the ceiling of {self._ceiling:g} ppm trips at {where}, because calibrations lowered its "
             "readings, or because their record is lost; check the sensor in fresh air, or replace it and "
             "give the new one another name in [[sensor]]"
         )
+        return Sentence(text, "ceiling_trips_early", device=[*low])
 
     def _mark(self, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
         return self._corrections
@@ -278,7 +279,9 @@ class NoRise(NoEffect):
     the valve stay open in an open chamber.
     """
 
-    reset_hint = "check the bottle, its regulator, the valve, the tube and the door, then reset it"
+    reset_hint = Sentence(
+        "check the bottle, its regulator, the valve, the tube and the door, then reset it", "check_bottle"
+    )
 
     def __init__(
         self,

@@ -99,7 +99,7 @@ class StillRising(LatchedInterlock):
     `IDLE_S` in the dark is a problem, since it may hide the heat.
     """
 
-    reset_hint = "switch off the power of the heater, replace its relay, then reset it"
+    reset_hint = Sentence("unplug the heater, replace its relay, then reset it", "replace_heater_relay")
 
     def __init__(
         self,
@@ -188,10 +188,12 @@ class StillRising(LatchedInterlock):
     def problem(self) -> str:
         if not self._is_chilled_in_vain:
             return ""
-        return (
+        text = (
             f"a cooler of {self._variable} works for more than an hour while heater and lamp are off: the "
-            "relay of the heater may be welded, or the room is warmer than the set point"
+            "relay of the heater may be welded, or the room is warmer than the set point: unplug the heater, "
+            "to see which"
         )
+        return Sentence(text, "cooler_works_in_vain", variable=self._variable)
 
     def _why_it_must_hold(self, now: float) -> str:  # noqa: ARG002
         suspect = self._suspect()

@@ -15,7 +15,7 @@ from growd.control.interlocks.remarks import RAISED_BY_VALVE, Remarks, driven_by
 from growd.control.interlocks.saved_states import SavedStates
 from growd.control.topics import EVENT, desired, event, events, measured, raw
 from growd.runtime.clock import until_beat
-from growd.runtime.sentence import Sentence, code_of, problem
+from growd.runtime.sentence import Sentence, code_of, document, problem, reworded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -327,6 +327,7 @@ class Interlocks:
                 "is_failure": each.is_failure,
                 "stays_on": each.stays_on,
                 "is_quiet": each.is_quiet,
+                "remedy": document(each.reset_hint),
                 "holds": sorted(each.devices or each.holds),
                 "reads": sorted(each.reads),
                 "limits": [
@@ -357,14 +358,14 @@ class Interlocks:
         """Problems that need attention."""
         where = self._environment
         found = [
-            Sentence(f"{where}: {each.problem}", f"problem_of_{each.name}", environment=where)
+            problem(reworded(f"{where}: {why}", why, environment=where), name=f"{where}/{each.name}")
             for each in self._with_problems
-            if each.problem
+            if (why := each.problem)
         ]
         if why := str(self.saved.error):
             text = f"{where}: the state of the interlocks can't be saved and is lost if growd ends: {why}"
-            found.append(Sentence(text, "interlocks_not_saved", environment=where, reason=why))
-        return [problem(each) for each in found]
+            found.append(problem(Sentence(text, "interlocks_not_saved", environment=where, reason=why)))
+        return found
 
     def _nudge(self) -> None:
         for nudge in self._nudges:
