@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from growd.bus.errors import NotKeptError, UnavailableError
+
 if TYPE_CHECKING:
     from growd.recipes.findings import RecipeFinding
     from growd.recipes.plan import Plan
@@ -28,6 +30,14 @@ class InvalidRecipeError(ValueError):
 
 class RecipeRefusedError(RuntimeError):
     """A request that can't be done now; the message says why."""
+
+
+class NotRecordedError(RecipeRefusedError, NotKeptError):
+    """It could not be saved."""
+
+
+class NoDatabaseError(RecipeRefusedError, UnavailableError):
+    """A recipe can't be read."""
 
 
 def interpreted(recipe: Any, reach: Reach | None) -> tuple[Plan, list[RecipeFinding]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.recipes.formats import RecipeRefusedError, interpreted
+from growd.recipes.formats import NotRecordedError, interpreted
 from growd.recipes.position import CONFIRM_S
 from growd.recipes.run import Order
 from growd.runtime.text import duration, moment
@@ -150,4 +150,4 @@ class OrderKeeper:
         try:
             await self._journal.save_order(None if order is None else msgspec.structs.asdict(order))
         except OSError as error:
-            raise RecipeRefusedError(f"the order could not be saved: {error}") from error
+            raise NotRecordedError(f"the order could not be saved: {error}") from error
