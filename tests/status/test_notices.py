@@ -88,6 +88,17 @@ def test_the_advice_of_a_device_is_its_remedy_and_said_once(reason, advice, reme
     assert notice.remedy == remedy
 
 
+@pytest.mark.parametrize("wrong", [5, [5], [{"text": None}], [{"text": "x", "name": 3}]])
+async def test_a_malformed_problem_hides_no_others(wrong):
+    bus = Bus(ManualClock())
+    status = StatusNode(bus, ["e"])
+    bus.node("part").describe("problems", lambda: wrong)
+    bus.node("simulator").describe("problems", lambda: [msgspec.to_builtins(SIMULATED)])
+    (notice,) = status.node.information()["status"]["notices"]
+    assert notice["text"] == SIMULATED.text
+    assert [each.name for each in bus.liveness.components() if each.failures] == ["part"]
+
+
 async def test_the_node_has_the_notices_with_the_status():
     bus = Bus(ManualClock())
     status = StatusNode(bus, ["e"])
