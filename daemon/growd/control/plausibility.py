@@ -198,8 +198,8 @@ class _Ends:
         for name, value in reading.items():
             least, most = self._ranges.get(name, (-inf, inf))
             allowed = VARIABLES[name].ends if name in VARIABLES else ""
-            is_above = value > least or (value == least and "lower" in allowed)
-            is_below = value < most or (value == most and "upper" in allowed)
+            is_above = value > least or (value == least and "low" in allowed)
+            is_below = value < most or (value == most and "high" in allowed)
             if not (is_above and is_below):
                 where = "the end of its range" if value in (least, most) else "beyond its range"
                 return self._error(name, value, f"{value:g}, {where}")
@@ -231,8 +231,8 @@ def _usual_ends(name: str, of_scale: tuple[float, ...]) -> frozenset[float]:
     known, allowed = VARIABLES[name], VARIABLES[name].ends
     if known.unit == "switch":
         return frozenset()
-    lower = {known.minimum, min(of_scale, default=known.minimum)} if "lower" not in allowed else set()
-    upper = {known.maximum, max(of_scale, default=known.maximum)} if "upper" not in allowed else set()
+    lower = {known.minimum, min(of_scale, default=known.minimum)} if "low" not in allowed else set()
+    upper = {known.maximum, max(of_scale, default=known.maximum)} if "high" not in allowed else set()
     return frozenset({*lower, *upper, *_USUAL_ENDS.get(name, ())})
 
 
