@@ -768,7 +768,7 @@ class TestLimitsOfOutputs:
             times.wrote("air_cooler", level, now)
             pause.update(now, now)
         assert pause.reason
-        assert pause.hold("air_cooler", 1.0, 0.0) == 0.0
+        assert pause.held_level("air_cooler", 1.0, 0.0) == 0.0
 
 
 class TestCarbonDioxideOfAnyKind:

@@ -79,7 +79,7 @@ class CarbonDioxideCeiling(PersistentInterlock):
             if not self._is_restored:
                 self._trip_unread(UNREAD)
 
-    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
+    def held_level(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         if output in self._fans:
             return 1.0 if self._is_high else level
         return 0.0

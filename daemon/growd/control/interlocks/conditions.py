@@ -131,7 +131,7 @@ class WhileBeyond(Interlock):
     def is_failure(self) -> bool:
         return bool(self.reason and self._failure)
 
-    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
+    def held_level(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         return safe if self._level is None else self._level
 
     def _judge(self, limit: Threshold, value: float, now: float) -> None:

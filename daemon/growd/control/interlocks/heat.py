@@ -168,7 +168,7 @@ class StillRising(LatchedInterlock):
             self._judge(value, now)
         self._is_hot = bool(self.reason) and self._is_too_warm(value, is_suspected=bool(suspect))
 
-    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
+    def held_level(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         if not self._is_restored:
             return level  # the other interlocks hold the heaters meanwhile
         if not self._is_hot:

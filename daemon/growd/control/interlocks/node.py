@@ -139,7 +139,9 @@ class Interlocks:
         """The interlock that changes this level of an output of a device now, one of a failure first."""
         concerned = [each for each in self._holding.get(output, ()) if device in (each.devices or {device})]
         safe = self._safe.get(output, 0.0)
-        holding = [each for each in concerned if each.reason and each.hold(output, level, safe) != level]
+        holding = [
+            each for each in concerned if each.reason and each.held_level(output, level, safe) != level
+        ]
         return next((each for each in holding if each.is_failure), next(iter(holding), None))
 
     async def run(self) -> None:
@@ -203,7 +205,7 @@ class Interlocks:
         device, output = place
         for each in concerned:
             is_held = each.reason and not (each.is_of_tank and self._is_beside_tank(device))
-            permitted = each.hold(output, level, safe) if is_held else level
+            permitted = each.held_level(output, level, safe) if is_held else level
             if permitted != level:
                 self._held.setdefault(place, each.name)
                 level = permitted
