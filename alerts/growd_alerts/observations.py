@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from growd.bus.errors import counted
 from growd.bus.messages import Quality
 from growd.host.hold import Holder
+from growd.runtime.text import told_apart
 from growd.status.notices import CAMERA, MAKE_ROOM, reason_and_remedy
 from growd.variables import VARIABLES, hysteresis_of_band
 from growd_alerts.messages import Place
@@ -123,12 +124,12 @@ def _in_band(rule: AlertOptions, found: VariableStatus) -> Observation:
         return Observation(environment, Level.UNKNOWN, f"{environment}: {name} is not known", place)
     value = found.measured.value
     low, high, of_set_point = _limits(rule, found)
-    limit, words = None, ""
-    if low is not None and value < low:
-        limit, words = low, f", below {low:.6g} {unit}{of_set_point}"
-    elif high is not None and value > high:
-        limit, words = high, f", above {high:.6g} {unit}{of_set_point}"
-    shown = f"{value:.{VARIABLES[name].precision}f}"
+    precision = VARIABLES[name].precision
+    limit = low if low is not None and value < low else high if high is not None and value > high else None
+    shown, words = f"{value:.{precision}f}", ""
+    if limit is not None:
+        shown, told = told_apart(value, limit, precision)
+        words = f", {'below' if value < limit else 'above'} {told} {unit}{of_set_point}"
     place = Place(environment=environment, variable=name, value=value, limit=limit, unit=unit)
     level = band_level(value, low, high, hysteresis_of_band(name, low, high))
     return Observation(environment, level, f"{environment}: {name} is {shown} {unit}{words}", place)
@@ -201,7 +202,7 @@ def _interlock(rule: AlertOptions, status: Status) -> Iterator[Observation]:
             text = f"{place.environment}: the interlock {name} {words}"
             is_of_start = each.tripped and each.is_quiet and name != rule.device
             level = Level.UNKNOWN if is_of_start else _level(is_raised=each.tripped)
-            yield Observation(each.name, level, text, place, _is_urgent(each))
+            yield Observation(each.name, level, text, place, _is_urgent(each), each.advice)
 
 
 def _is_news(name: str, interlock: InterlockStatus) -> bool:
@@ -339,9 +340,10 @@ def _too_hot(_: AlertOptions, status: Status) -> Iterator[Observation]:
     if temperatures := status.machine.temperatures_degc:
         name, value = max(temperatures.items(), key=lambda item: item[1])
         level = band_level(value, None, HOT_DEGC, _HYSTERESIS_DEGC)
-        words = f", above {HOT_DEGC:g} degC" if value > HOT_DEGC else ""
+        shown, limit = told_apart(value, HOT_DEGC, 1)
+        words = f", above {limit} degC" if value > HOT_DEGC else ""
         place = Place(device=name, value=value, limit=HOT_DEGC, unit="degC")
-        yield Observation("temperature", level, f"the machine is at {value:.1f} degC{words}", place)
+        yield Observation("temperature", level, f"the machine is at {shown} degC{words}", place)
     if (troubles := status.machine.troubles) is not None:
         text = f"the machine reports {', '.join(troubles) or 'no trouble'}"
         yield Observation("firmware", _level(is_raised=bool(troubles)), text)

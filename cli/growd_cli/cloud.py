@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from growd.store.errors import CouchError
     from growd_cloud.serving import CloudServer
 
+_EMBEDDED: Final = "the embedded server has no "
 SUBCOMMANDS: Final = {
     "export": Command("growd_cli.cloud_export:export", "Write the points of all devices as Parquet."),
     "receive": Command("growd_cli.cloud_server:receive", "Run the server that devices replicate into."),
@@ -94,6 +95,8 @@ def refuse_receiver(url: str, error: CouchError) -> None:
 
     if isinstance(error, CouchRefusedError) and error.reason.endswith((NO_DATABASE, NOT_OF_A_DEVICE)):
         refuse(f"{url} is the address of a receiver; --couchdb is the address of its CouchDB")
+    if isinstance(error, CouchRefusedError) and error.reason.startswith(_EMBEDDED):
+        refuse(f"{url} is an embedded database, which has no users; a cloud needs an Apache CouchDB")
 
 
 def _login(file: Path) -> tuple[str, str]:

@@ -53,7 +53,6 @@ _HOT_DEGC: Final = 50.0  # no crop grows there
 _ONE_PWM: Final = ({12, 18}, {13, 19})
 """Pins that share one PWM channel on a Raspberry Pi 1 to 4 (BCM2711 ARM Peripherals, section 5.3)."""
 
-_COOLERS: Final = ("air_cooler", "air_dehumidifier")
 _FAN_NAME: Final = re.compile("exhaust|extract|vent|fan", re.IGNORECASE)
 
 _LEAST_FOR_A_MEDIAN: Final = 3
@@ -132,7 +131,8 @@ def _of_output(chamber: Chamber, output: Output) -> Iterator[Fault]:
         )
         yield "kind", reason
     is_fan = CARBON_DIOXIDE in output.drives or _FAN_NAME.search(output.name)
-    if output.variable is None and output.own_variable in _COOLERS and is_fan:
+    cools = output.is_a(OutputClass.COOLER, OutputClass.DEHUMIDIFIER) and "air_" in output.own_variable
+    if output.variable is None and cools and is_fan:
         reason = (
             f"is missing, so {output.name} is a {ROLES[output.own_variable].name}, and no exhaust "
             f'fan for the interlocks of CO2; set variable = "{FAN}", or "{output.own_variable}"'

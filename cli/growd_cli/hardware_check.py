@@ -16,7 +16,7 @@ from growd.control.errors import DEVICE_ERRORS, DeviceTimeoutError
 from growd.device_kinds import SENSOR_KINDS, with_article
 from growd.runtime.worker import Workers
 from growd.variables import VARIABLES, Variable
-from growd.wiring.outputs import advice_for_pin, joining, lamp_channel, output_device, place_of_output
+from growd.wiring.outputs import joining, lamp_channel, output_device, place_of_output
 from growd.wiring.receivers import described_value, has_value
 from growd.wiring.sensors import SensorDevice
 from growd_camera.shots import Shooting, ShotError, ShotFiles
@@ -204,7 +204,7 @@ class _Check:
             return DeviceAnswer(name, False, f"{place} hangs: it could not be driven within {LIMIT_S:g} s")
         except DEVICE_ERRORS as error:
             sentence = str(error).removeprefix(f"{name.rpartition('/')[2]}: ")
-            return DeviceAnswer(name, False, _joined(sentence, advice_for_pin(error)))
+            return DeviceAnswer(name, False, sentence)
         if unasked:
             return DeviceAnswer(name, None, f"{place}: {unasked}")
         return DeviceAnswer(name, True, f"{place} can be driven, and stays {safe}")
@@ -430,8 +430,6 @@ def _advice_for_unavailable(sensor: Sensor, error: HardwareUnavailableError) -> 
     cause = error.__cause__
     if isinstance(cause, PermissionError):
         return joining("i2c" if sensor.is_on_i2c else "dialout")
-    if isinstance(cause, OSError) and sensor.switch_pin is not None:
-        return advice_for_pin(error)
     if isinstance(cause, FileNotFoundError) and sensor.bus != 1:
         return "a bus other than 1 needs an overlay in config.txt, such as dtoverlay=i2c3"
     return ""

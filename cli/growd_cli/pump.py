@@ -125,6 +125,7 @@ class _Guide:
     def __init__(self, client: DaemonClient, environment: str) -> None:
         self._client = client
         self._environment = environment
+        _node(client, environment)
 
     def call(self, step: str, **arguments: Any) -> str:
         """Call a service of the session; returns its sentence. Raises `GrowdError`."""
@@ -190,4 +191,10 @@ def _typed(question: str, usual: str | None) -> float | None:
 
 
 def _node(client: DaemonClient, environment: str) -> _Node:
-    return client.get("node", f"{environment}/pump_calibration", kind=_Node)
+    """What there is of pumps. Raises `GrowdError`, also without any."""
+    try:
+        return client.get("node", f"{environment}/pump_calibration", kind=_Node)
+    except RefusedError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        raise RefusedError(f"{environment} has no dosing pumps", error.status) from None

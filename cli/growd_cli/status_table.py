@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from growd.bus.errors import counted
 from growd.runtime.text import columns, duration, moment
 from growd.status.model import has_little_disk
-from growd.status.notices import notices_of, variable_name
+from growd.status.notices import notices_of, reason_and_remedy, variable_name
 from growd.status.summary import verdict_of
 from growd_cli.output import number
 
@@ -100,7 +102,7 @@ def _verdict(status: Status) -> Iterator[str]:
         advice = f". {each.remedy}" if each.remedy else ""
         yield f"{_LEADS[each.severity]}: {each.text}{advice}"
         yield from (f"  so: {effect}" for effect in _effects(each))
-    yield verdict.line
+    yield replace(verdict, remedy="").line  # its notice has it
 
 
 def _effects(cause: Notice) -> Iterator[str]:
@@ -217,7 +219,8 @@ def _figures(machine: MachineStatus) -> Iterator[str]:
 def _row(device: DeviceStatus, now: float) -> tuple[str, ...]:
     counted = device.counters
     numbers = map(str, (counted.successes, counted.failures, counted.outages))
-    error = _error(counted.last_error, counted.last_error_time, now)
+    reason, _ = reason_and_remedy(counted.last_error)
+    error = _error(reason, counted.last_error_time, now)
     return (device.name, device.state, lasted(now - device.since), *numbers, error)
 
 

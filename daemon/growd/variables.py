@@ -69,6 +69,10 @@ class Variable(msgspec.Struct, frozen=True):
     jump: float = inf
     relative_jump: float = 0.0
     is_output: bool = False
+    ends: str = ""
+    """Of its range, where it can really be: "low" of light at night, "high" of the humidity of fog. At an
+    end that is not named the sensor has reached its limit, or has no probe: there is no water of pH 0."""
+
     derived_from: tuple[str, ...] = ()
     """The variables from which it is calculated, if nothing measures it."""
 
@@ -110,18 +114,20 @@ VARIABLES: dict[str, Variable] = {
     for variable in (
         Variable(CARBON_DIOXIDE, "ppm", 0, 40_000, 0, absolute_band=2, jump=150, relative_jump=0.2),
         Variable(TEMPERATURE, "degC", -40, 85, 2, absolute_band=0.1, jump=3),
-        Variable(HUMIDITY, "percent", 0, 100, 1, absolute_band=0.5, jump=15),
+        Variable(HUMIDITY, "percent", 0, 100, 1, absolute_band=0.5, jump=15, ends="high"),
         # the air that fans draw in
         Variable(ROOM_TEMPERATURE, "degC", -40, 85, 2, absolute_band=0.1, jump=3),
-        Variable(ROOM_HUMIDITY, "percent", 0, 100, 1, absolute_band=0.5, jump=15),
+        Variable(ROOM_HUMIDITY, "percent", 0, 100, 1, absolute_band=0.5, jump=15, ends="high"),
         Variable(VALVE, "switch", 0, 1, 0, is_output=True),
         Variable(FAN, "switch", 0, 1, 0, is_output=True),
-        Variable(ILLUMINANCE, "lux", 0, 200_000, 1, absolute_band=1, jump=500, relative_jump=0.5),
+        Variable(ILLUMINANCE, "lux", 0, 200_000, 1, absolute_band=1, jump=500, relative_jump=0.5, ends="low"),
         Variable(AIR_PRESSURE, "hPa", 300, 1_100, 1, absolute_band=0.5, jump=5),
-        Variable(VAPOUR_PRESSURE_DEFICIT, "kPa", 0, 60, 3, absolute_band=0.02, derived_from=AIR),
+        Variable(VAPOUR_PRESSURE_DEFICIT, "kPa", 0, 60, 3, absolute_band=0.02, derived_from=AIR, ends="low"),
         Variable(DEW_POINT, "degC", -100, 85, 2, absolute_band=0.1, derived_from=AIR),
         Variable(ABSOLUTE_HUMIDITY, "g/m3", 0, 400, 2, absolute_band=0.1, derived_from=AIR),
-        Variable(DEGREE_DAYS, "degC d", 0, 100_000, 2, absolute_band=0.1, derived_from=(TEMPERATURE,)),
+        Variable(
+            DEGREE_DAYS, "degC d", 0, 100_000, 2, absolute_band=0.1, derived_from=(TEMPERATURE,), ends="low"
+        ),
         Variable(
             PPFD,
             "umol/m2/s",
@@ -131,14 +137,17 @@ VARIABLES: dict[str, Variable] = {
             absolute_band=1,
             jump=10,
             relative_jump=0.5,
+            ends="low",
             derived_from=(ILLUMINANCE,),
         ),
-        Variable(DAILY_LIGHT_INTEGRAL, "mol/m2", 0, 500, 2, absolute_band=0.05, derived_from=(PPFD,)),
-        Variable(EXPECTED_LIGHT_INTEGRAL, "mol/m2", 0, 500, 2, absolute_band=0.1, derived_from=(PPFD,)),
-        Variable(PHOTOPERIOD, "h", 0, 24, 2, absolute_band=0.05, derived_from=(PPFD,)),
-        Variable("light_ultraviolet_index", "index", 0, 30, 1, absolute_band=0.1),
+        *(
+            Variable(name, "mol/m2", 0, 500, 2, absolute_band=band, derived_from=(PPFD,), ends="low")
+            for name, band in ((DAILY_LIGHT_INTEGRAL, 0.05), (EXPECTED_LIGHT_INTEGRAL, 0.1))
+        ),
+        Variable(PHOTOPERIOD, "h", 0, 24, 2, absolute_band=0.05, derived_from=(PPFD,), ends="low high"),
+        Variable("light_ultraviolet_index", "index", 0, 30, 1, absolute_band=0.1, ends="low"),
         Variable("door_open", "switch", 0, 1, 0),
-        Variable(SOIL_MOISTURE, "percent", 0, 100, 1, absolute_band=0.5),
+        Variable(SOIL_MOISTURE, "percent", 0, 100, 1, absolute_band=0.5, ends="low high"),
         # what a camera sees of the leaves
         Variable(CANOPY_COVER, "percent", 0, 100, 1, absolute_band=0.2),
         Variable(CANOPY_GREENNESS, "fraction", 0, 1, 3, absolute_band=0.002),
@@ -147,13 +156,13 @@ VARIABLES: dict[str, Variable] = {
         Variable("light_intensity_blue", "fraction", 0, 1, 3, is_output=True),
         Variable(WATER_TEMPERATURE, "degC", -5, 60, 2, absolute_band=0.1, jump=3),
         Variable(ACIDITY, "pH", 0, 14, 2, absolute_band=0.02),
-        Variable(CONDUCTIVITY, "mS/cm", 0, 20, 2, absolute_band=0.02),
+        Variable(CONDUCTIVITY, "mS/cm", 0, 20, 2, absolute_band=0.02, ends="low"),
         Variable("water_oxidation_reduction_potential", "mV", -2_000, 2_000, 0, absolute_band=2),
-        Variable(DISSOLVED_OXYGEN, "mg/L", 0, 50, 2, absolute_band=0.05),
+        Variable(DISSOLVED_OXYGEN, "mg/L", 0, 50, 2, absolute_band=0.05, ends="low"),
         Variable("water_level_low", "switch", 0, 1, 0),
         Variable("water_level_high", "switch", 0, 1, 0),
-        Variable(WATER_LEVEL, "percent", 0, 100, 1, absolute_band=0.5),
-        Variable("water_volume", "L", 0, 10_000, 2, absolute_band=0.05),
+        Variable(WATER_LEVEL, "percent", 0, 100, 1, absolute_band=0.5, ends="low high"),
+        Variable("water_volume", "L", 0, 10_000, 2, absolute_band=0.05, ends="low high"),
         *(
             Variable(f"nutrient_{name}", "ml/h", 0, 10_000, 2, is_output=True)
             for name in ("a", "b", "c", "ph_up", "ph_down")
@@ -164,14 +173,14 @@ VARIABLES: dict[str, Variable] = {
         *(Variable(name, "fraction", 0, 1, 3, is_output=True) for name in SHARES),
         # names of openag_brain, for its recipes and clients: nothing in growd measures or drives them
         Variable("air_flush", "CFM", 0, 10_000, 1, is_output=True),
-        Variable("air_oxygen", "percent", 0, 100, 2, absolute_band=0.05),
+        Variable("air_oxygen", "percent", 0, 100, 2, absolute_band=0.05, ends="low"),
         # what a grower counts, measures and weighs: no sensor does
-        Variable("plant_height", "cm", 0, 1_000, 1),
-        Variable("plant_count", "plants", 0, 100_000, 0),
-        Variable("leaf_count", "leaves", 0, 100_000, 0),
-        Variable("water_added", "L", 0, 10_000, 3),
-        Variable("harvest_fresh_mass", "g", 0, 100_000, 2),
-        Variable("harvest_dry_mass", "g", 0, 100_000, 3),
+        Variable("plant_height", "cm", 0, 1_000, 1, ends="low"),
+        Variable("plant_count", "plants", 0, 100_000, 0, ends="low"),
+        Variable("leaf_count", "leaves", 0, 100_000, 0, ends="low"),
+        Variable("water_added", "L", 0, 10_000, 3, ends="low"),
+        Variable("harvest_fresh_mass", "g", 0, 100_000, 2, ends="low"),
+        Variable("harvest_dry_mass", "g", 0, 100_000, 3, ends="low"),
         Variable("marker", "number", -1e9, 1e9, 3, is_output=True),
     )
 }

@@ -36,6 +36,7 @@ _PAUSE_S: Final = 1.0  # between two starts
 _END_S: Final = 1.0  # until an ended keeper is gone
 _PERMISSION_S: Final = 1.0  # until udev has given the files of a new PWM channel to the group gpio
 _POLL_S: Final = 0.05
+_STOP_IT: Final = ": stop that program, or remove the line in config.txt that uses the pin"
 
 
 _OPENING: Final = threading.Lock()
@@ -273,7 +274,8 @@ def refusals(device: str, pin: int, done: str = "driven") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        sentence = f"{device}: GPIO {pin} can't be {done}: {error.strerror or error}"
+        advice = _STOP_IT if error.errno == errno.EBUSY else ""
+        sentence = f"{device}: GPIO {pin} can't be {done}: {error.strerror or error}{advice}"
         raise HardwareUnavailableError(sentence, device=device) from error
 
 

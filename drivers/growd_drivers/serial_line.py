@@ -171,7 +171,7 @@ class SerialLine:
         if error.errno in {errno.EACCES, errno.EPERM}:
             return self._unavailable("can't be opened: add growd's user to the group dialout")
         if error.errno in {errno.EAGAIN, errno.EBUSY}:
-            return self._unavailable("can't be opened: another program uses the port")
+            return self._unavailable("can't be opened, another program uses the port: stop that program")
         return self.failed(error.errno, f"can't be opened: {error.strerror or error}")
 
     def _unavailable(self, reason: str) -> HardwareUnavailableError:

@@ -27,7 +27,7 @@ export function holderOf(status, environment, name) {
 
 /** A sentence of growd, {code, fields, text}: in the language of the page, "" if it has none. `what`: "said" or "remedy". */
 export function translated({ code, fields = {} }, what = "said") {
-  const key = `${what}_${code === "device_failed" && isText(`${what}_${fields.cause}`) ? fields.cause : code}`;
+  const key = `${what}_${isText(`${what}_${fields.cause}`) ? fields.cause : code}`;
   const words = Object.entries(fields).map(([name, value]) => [name, wordsOf(name, value, fields)]);
   return isText(key) ? t(key, Object.fromEntries(words)) : "";
 }
@@ -43,11 +43,19 @@ export const Said = ({ of: { message = "", ...of } }) => translated(of) || html`
 /** Why an interlock has tripped; "" if only growd's English says more than its name. */
 export const reasonOf = (lock) => translated(lock) || (document.documentElement.lang === "en" ? readable(lock.reason) : "");
 
+/** The decimals of a value: at most one, or as many as tell it from the limit beside it. */
+function places(name, { unit, [name]: value, ...others }) {
+  const other = name === "value" ? others.limit ?? others.set_point : others.value;
+  const [own, beside] = [value, other ?? value].map((each) => shown(each, unit));
+  const least = Math.min(1, decimalsIn(own) ?? 1);
+  return own === beside ? least : [0, 1, 2, 3].find((count) => count >= least && own.toFixed(count) !== beside.toFixed(count)) ?? least;
+}
+
 function wordsOf(name, value, fields) {
   if (value?.code !== undefined) return sentence(value);
   if (Array.isArray(value)) return value.map((each) => wordsOf(name, each, fields)).join(", ");
   if (name === "change") return difference(value, fields.unit);
-  if (typeof value === "number") return fields.unit === "s" ? duration(value) : fields.unit ? quantity(value, fields.unit, Math.min(1, decimalsIn(shown(value, fields.unit)) ?? 1)) : number(value, decimalsIn(value) ?? 1);
+  if (typeof value === "number") return fields.unit === "s" ? duration(value) : fields.unit ? quantity(value, fields.unit, places(name, fields)) : number(value, decimalsIn(value) ?? 1);
   const names = { interlock: interlockName, environment: chamberName, variable: variableName, holds: variableName, outputs: deviceName, device: deviceName, devices: deviceName, by: authorName };
   return names[name]?.(value) ?? value ?? "";
 }

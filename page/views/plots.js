@@ -12,6 +12,7 @@ const MOST_VALUES = 20_000; // points of all variables in an answer
 const SETTLED_MS = 250; // of zoom and pan, before growd is asked
 const RETRY_MS = 12_000;
 const LONGEST_MS = 65_000; // growd answers within a minute
+const YOUNG_S = 300; // the shortest view that begins with the first value
 const SPAN_S = [60, 3.16e8]; // of a view; growd answers for twice as long
 const STEP_MS = 1_000; // moves within it are one step for "back"
 const MOST_STEPS = 50;
@@ -117,6 +118,7 @@ export class Plots {
     this.range = range;
     this.steps.value = [];
     this.#movedAt = -Infinity;
+    this.#state.isFit = false;
     const end = range.end ?? growdTime.value;
     this.#look(range.start ?? end - range.seconds, end, range.end == null, range.start != null);
   }
@@ -208,7 +210,16 @@ export class Plots {
     this.timeline = new Timeline(this.names, answer);
     this.before = answer.before ? new Timeline(this.variables, answer.before) : null;
     for (const take of this.#takes) take(); // the newest values may be too new for the database
+    if (!this.#state.isFit) this.#fit(answer.series ?? []);
     this.draw();
+  }
+
+  /** Begin with the first value, if the chamber is younger than the range. */
+  #fit(series) {
+    this.#state.isFit = true;
+    const { start, end, follows } = this.view.value;
+    const first = Math.min(...series.flatMap((each) => CATEGORIES.map((category) => (each[category].before ? -Infinity : each[category].time[0] ?? Infinity))));
+    if (this.range.seconds && follows && series.length && first > start) this.#look(Math.min(first, end - YOUNG_S), end, true, true);
   }
 
   async #ask({ start, end }, points) {
@@ -247,7 +258,7 @@ export class Plots {
     const pixel = Math.max(1, Math.min(10, (end - start) / this.width));
     if (performance.now() - this.#drawnAt < 1_000 * pixel - 100 || !(this.#state.isDue || now - end > pixel)) return;
     this.#state.isDue = false;
-    this.view.value = { start: grows ? start : start + now - end, end: now, follows, grows };
+    this.view.value = { start: grows ? Math.max(start, now - (this.range.seconds ?? Infinity)) : start + now - end, end: now, follows, grows };
     if (!timeline.isLive) this.load();
     else if (connection.value.isConnected) timeline.grow(now);
     if (timeline.times.length > 3 * MOST_POINTS) this.load(); // with wider buckets, or without the oldest

@@ -8,6 +8,7 @@ import { useSignal } from "../lib/signal.js";
 import { useJudgement } from "../lib/verdict.js";
 
 const DAY = 86_400;
+const YOUNG_S = 600;
 const MARKS = { at_set_point: "✓", approaching: "…", off: "▲", unknown: "✖\ufe0e", free: "", starting: "" };
 const SHORT = { "µmol/m²/s": "µmol", "mol/m²": "mol", "°C d": "°C d" };
 const TALL = 40; // of the drawing; it is 100 wide
@@ -100,15 +101,16 @@ function Spark({ series, step, message, judged, unit }) {
 
 function drawn({ measured, desired, holds_s: holds }, step, message, { low: least, high: most }, unit) {
   const end = Math.max(message?.time ?? 0, growdNow());
-  const start = end - DAY;
-  const points = measured.time.map((time, i) => [time + step / 2, measured.mean[i]]).filter(([time]) => time > start);
+  const first = measured.before ? 0 : measured.time[0] ?? end;
+  const start = Math.max(end - DAY, Math.min(first, end - YOUNG_S)); // of a young chamber from its first value on
+  const points = measured.time.map((time, i) => [Math.min(time + step / 2, message?.time ?? end), measured.mean[i]]).filter(([time]) => time > start);
   if (message?.quality === "ok" && Number.isFinite(message.value)) points.push([message.time, message.value]);
   const half = least != null && most != null ? (most - least) / 2 : 0;
   const wanted = [[start, desired.before?.value ?? null], ...desired.time.map((time, i) => [Math.max(time, start), desired.last[i]])];
   const bands = wanted.map(([from, value], i) => ({ from, to: wanted[i + 1]?.[0] ?? end, value })).filter(({ from, to, value }) => value !== null && to > from);
   const values = [...points.map(([, value]) => value), ...bands.flatMap(({ value }) => [value - half, value + half])];
   const [low, high] = spread(Math.min(...values), Math.max(...values), Math.max(4 * half, 10 * unit));
-  const x = (time) => (100 * (time - start)) / DAY;
+  const x = (time) => (100 * (time - start)) / (end - start);
   const y = (value) => TALL - 2 - ((TALL - 4) * (value - low)) / (high - low);
   const thick = Math.max(2, y(0) - y(2 * half));
   const line = points.map(([time, value], i) => `${i && time - points[i - 1][0] <= holds + step ? "L" : "M"}${x(time).toFixed(1)} ${y(value).toFixed(1)}`).join("");

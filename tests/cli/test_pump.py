@@ -98,3 +98,11 @@ async def test_who_ends_it_changes_nothing_and_refusals_name_what_is_wrong(tmp_p
         assert (await pump(program, *command)).status == 0
         assert (await pump(program, "cancel", "acid")).status == 1
         assert (await posted(program, f"{base}/begin", pump="acid"))[0] == 200
+
+
+async def test_a_chamber_without_pumps_says_so(tmp_path):
+    async with started(tmp_path / "data") as program:
+        for words in (["list"], ["calibrate", "acid"], ["cancel", "acid"]):
+            printed = await pump(program, *words)
+            assert (printed.status, printed.out) == (1, "")
+            assert printed.err == "growd: environment_1 has no dosing pumps\n"

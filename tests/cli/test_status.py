@@ -92,7 +92,7 @@ async def test_devices_are_a_table_from_one_request_and_a_failed_one_sets_exit_s
         exit_status, printed = await asked(daemon)
         assert daemon.server.answered[2] == before + 1
         light.failed("the wire is loose")
-        light.failed("the wire is broken")
+        light.failed("the wire is broken: check its plug")
         failed_status, failed = await asked(daemon)
         monkeypatch.setenv("GROWD_URL", daemon.origin)
         shown = await typed("status", "--json")
@@ -106,9 +106,12 @@ async def test_devices_are_a_table_from_one_request_and_a_failed_one_sets_exit_s
     assert (failed_status, shown.status) == (1, 1)
     assert "FAILED: bh1750_1 has failed: the wire is broken. " in failed
     assert "the wire is broken (" in failed
+    assert failed.count("heck its plug") == 1
     document = {device["name"]: device for device in shown.json["devices"]}
     assert document["environment_1/bh1750_1"]["state"] == "failed"
-    assert document["environment_1/bh1750_1"]["counters"]["last_error"] == "the wire is broken"
+    assert (
+        document["environment_1/bh1750_1"]["counters"]["last_error"] == "the wire is broken: check its plug"
+    )
     assert document["environment_1/scd30_1"]["counters"]["successes"] == 1
 
 

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from growd_cli.cloud import cloud
+from support.database import embedded_server
 
 
 @pytest.fixture
@@ -39,3 +40,12 @@ def test_wrong_options_are_named(credentials, own_port, said):
     status, output = exported("http://10.0.0.5", credentials)
     assert status == 1
     said(output)
+
+
+def test_a_receiver_needs_a_couchdb(credentials, tmp_path, said):
+    with embedded_server(tmp_path) as server:
+        credentials.write_text(os.linesep.join(server.owner))
+        words = ["receive", "--couchdb", server.url, "--credentials", str(credentials), "--port", "0"]
+        result = CliRunner().invoke(cloud, words)
+    assert result.exit_code == 1
+    said(result.output.replace(server.url, "URL"))

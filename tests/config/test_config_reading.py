@@ -66,6 +66,12 @@ def file(tmp_path):
     return tmp_path / "growd.toml"
 
 
+def refused(path):
+    with pytest.raises(ConfigError) as caught:
+        load(path, environ={}, checks=DEVICE_CHECKS)
+    return caught.value.findings
+
+
 def findings(path, *settings, **environ):
     with pytest.raises(ConfigError) as caught:
         load(path, settings, environ=environ, checks=DEVICE_CHECKS)
@@ -98,6 +104,40 @@ CONFLICTS = {
         '"environment_1/interlocks/new" = "std_msgs/String"\n"alerts/event" = "std_msgs/String"\n'
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("wrong", "other", "path"),
+    [
+        ("[http]\nport = true", "[retention]\nkeep_days = 1", "retention"),
+        ("[store]\nmax_age_s = true", '[combine]\nair_temperature = "median"', "combine"),
+        ("[[sensor]]\nname = 5", '[couchdb]\nurl = "box:5984"', "couchdb"),
+        ('[[notify]]\nname = "a"\nkind = "smtp"', "[retention]\nkeep_days = 1", "retention"),
+    ],
+)
+def test_a_wrong_type_does_not_hide_faults_of_other_sections(file, wrong, other, path):
+    file.write_text(other)
+    alone = refused(file)
+    assert {finding.path[0] for finding in alone} == {path}
+    file.write_text(f"{wrong}\n{other}")
+    both = refused(file)
+    assert [finding for finding in both if finding.path[0] == path] == alone
+    assert len(both) > len(alone)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "other"),
+    [
+        ('[http]\nhost = 5\n[couchdb]\nurl = "http://127.0.0.1:1"', ""),
+        ("[mqtt]\nhost = 5", '[[sensor]]\nname = "a"\nkind = "mqtt"\ntopic = "t"\nvariable = "water_ph"'),
+        ('[[notify]]\nname = "a"\nkind = 5', '[[alert]]\nname = "x"\nkind = "no_value"\nchannels = ["a"]'),
+        ('[[sensor]]\nname = "a"\nkind = 5', '[[alert]]\nname = "x"\nkind = "device_failed"\ndevice = "a"'),
+    ],
+)
+def test_a_wrong_type_has_no_further_faults(file, wrong, other):
+    file.write_text(f"{other}\n{wrong}")
+    (finding,) = refused(file)
+    assert finding.is_numbered
 
 
 @pytest.mark.parametrize("name", CONFLICTS)

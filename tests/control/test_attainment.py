@@ -128,7 +128,9 @@ async def test_the_start_and_end_of_a_missed_set_point_are_reported(caplog):
         on.loop.want(18_000)  # a step: the time starts again
         assert await on.is_quiet(MISSED_S)
         assert (on.state, on.is_lasting) == ("missed", False)
-        await on.misses("light_illuminance is 10", "its set point is 18000 lux", "the lamp is at full light")
+        await on.misses(
+            "light_illuminance is 10", "its set point is 18000.0 lux", "the lamp is at full light"
+        )
         assert (on.state, on.is_lasting) == ("missed", True)
         on.loop.want(8_000)
         await on.advance(120)

@@ -69,7 +69,8 @@ async def test_a_lasting_difference_is_told_once_and_its_end_too():
         (problem,) = on.problems
         assert problem.startswith("second reads 1.")
         assert (
-            "more air_temperature than first in environment_1 (median of the last hour, limit 1)" in problem
+            "more air_temperature than first in environment_1 (median of the last hour, limit 1.00)"
+            in problem
         )
         (message,) = drifts()
         assert message.startswith("second reads")

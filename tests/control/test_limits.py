@@ -27,7 +27,7 @@ def test_a_limit_holds_while_what_was_given_is_not_saved():
     assert not limit.reason
     limit.update(31.0, 0.0)
     assert limit.reason
-    assert limit.hold("pump", 1.0, 0.0) == 0.0
+    assert limit.held_level("pump", 1.0, 0.0) == 0.0
     times.wrote("pump", 0.0, 31.0)
     saved(limit, 31.0)
     limit.update(32.0, 0.0)
@@ -63,17 +63,17 @@ def mixing(times):
 def test_a_pump_gives_one_dose_in_a_round_and_another_one_may_join():
     times = {PUMP: OnTimes(), "nutrient_b": OnTimes()}
     pause = mixing(times)
-    assert pause.hold(PUMP, 1.0, 0.0) == 1.0
+    assert pause.held_level(PUMP, 1.0, 0.0) == 1.0
     pause.on_permitted("a", PUMP, 1.0, 0.0)
     times[PUMP].wrote("a", 1.0, 0.0)
     pause.update(5.0, 5.0)
     times[PUMP].wrote("a", 0.0, 5.0)
     pause.on_permitted("a", PUMP, 0.0, 5.0)
     pause.update(10.0, 10.0)
-    assert pause.hold(PUMP, 1.0, 0.0) == 0.0, "it has dosed"
-    assert pause.hold("nutrient_b", 1.0, 0.0) == 1.0
+    assert pause.held_level(PUMP, 1.0, 0.0) == 0.0, "it has dosed"
+    assert pause.held_level("nutrient_b", 1.0, 0.0) == 1.0
     pause.update(JOIN_S + 1, 0.0)
-    assert pause.hold("nutrient_b", 1.0, 0.0) == 0.0, "the round has begun too long ago"
+    assert pause.held_level("nutrient_b", 1.0, 0.0) == 0.0, "the round has begun too long ago"
 
 
 def test_a_condition_waits_anew_after_its_variable_came_back():

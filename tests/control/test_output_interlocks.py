@@ -17,6 +17,7 @@ from growd.control.interlocks.heat import StillRising
 from growd.control.interlocks.limits import MinimumOff
 from growd.control.interlocks.on_times import OnTimes
 from growd.output_roles import ROLES
+from growd.status.notices import notices_of
 from growd.status.status_node import StatusNode
 from growd.variables import VALVE
 from growd_cli.status_table import report
@@ -104,7 +105,7 @@ class TestHeaterOverTemperature:
             await on.until(lambda: on.has_tripped(self.NAME), 7_200)
             await on.clock.advance(1)
             assert on.air().temperature_degc < 29
-            assert "the limit for heaters is 28 degC; releases below 25 degC" in reason(on, self.NAME)
+            assert "the limit for heaters is 28.0 degC; releases below 25 degC" in reason(on, self.NAME)
             await on.holds_against_all("air_heater", 1, on.outputs["air_heater"], state=False, each_s=2)
             await on.until(lambda: not on.has_tripped(self.NAME), 7_200)
             assert on.air().temperature_degc < 25.3
@@ -767,7 +768,7 @@ class TestLimitsOfOutputs:
             times.wrote("air_cooler", level, now)
             pause.update(now, now)
         assert pause.reason
-        assert pause.hold("air_cooler", 1.0, 0.0) == 0.0
+        assert pause.held_level("air_cooler", 1.0, 0.0) == 0.0
 
 
 class TestCarbonDioxideOfAnyKind:
@@ -931,6 +932,9 @@ class TestFeedback:
             await on.clock.advance(2)
             assert any("switch off its power" in text for text in told(status(on), "failure"))
             assert on.has_tripped("air_temperature_still_rising")
+            (rising,) = [each for each in notices_of(status(on)) if each.name.endswith("_still_rising")]
+            assert rising.fields["cause"] == "replace_heater_relay"
+            assert "replace its relay" in rising.remedy
             assert runs(on, "air_flush_on")
             assert (await on.call("air_temperature_still_rising/reset"))["success"] is False
 

@@ -10,7 +10,7 @@ from growd.bus import Bus
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.control.device_services import DeviceService
-from growd.control.sampling import Sampler
+from growd.control.sampling import SLICE_S, Sampler
 from growd.control.topics import declare_environment
 from growd.runtime.pauses import Pauses
 from growd.runtime.worker import Worker
@@ -210,6 +210,21 @@ async def test_the_delay_between_retries_grows_to_its_limit():
         assert [after - before for before, after in pairwise(device.times)] == [1, 5, 10, 20, 30, 30, 30]
         told = {"level": 2, "name": "e/scd30", "message": "absent"}
         assert bus.topics.get("e/diagnostics/scd30").last.value == told
+
+
+async def test_a_device_that_answers_again_lets_the_others_of_its_bus_try_soon():
+    device = Device(*[OSError("the bus is stuck")] * 8, OSError("absent"))
+    other = Device(*[OSError("the bus is stuck")] * 2, GOOD)
+    async with sampling(device, retries=Pauses(20.0, 60.0, least=1.0)) as (bus, clock, worker, _):
+        await clock.advance(100)
+        begins = clock.monotonic()
+        device.answers, other.clock = [OSError("absent")], clock
+        last = len(device.times)
+        beside = Sampler(bus, "e", "other", read=other.read, variables=(), worker=worker)
+        async with running(clock, beside):
+            await clock.advance(2 * SLICE_S)
+            assert device.times[last] - begins <= 2 * SLICE_S
+            assert state_of(bus)["message"] == "absent"
 
 
 @pytest.mark.parametrize("value", [40_001.0, -1.0, float("nan"), None])

@@ -53,8 +53,6 @@ from support.scene import (
     steady_scene,
 )
 
-pytestmark = pytest.mark.long
-
 OK, DEGRADED, FAILED, WARM = "ok", "degraded", "failed", "warm-up"
 NOTHING, TRUTH, OLD, LIE = "nothing", "the truth", "an old value", "a lie"
 
@@ -370,6 +368,7 @@ OF_PINS = {f"gpio-{WHITE_PIN}": "light", f"gpio-{VALVE_PIN}": "valve"}
 STRUCK = "struck"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", rows(*TABLE))
 async def test_a_fault_has_the_effects_of_its_row_and_ends(row, caplog):
     caplog.set_level(logging.INFO, "growd")
@@ -511,6 +510,7 @@ def check_log(row, lines):
     assert row.lasts_s - row.told_s <= float(found[1]) <= row.lasts_s + row.recovers_s
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", rows(*(row for row in TABLE if row.output == "open loop")))
 async def test_a_lamp_that_needs_its_sensor_is_dark_during_its_faults(row):
     async with steady_scene(config_of(row.device, needs_sensor=True)) as scene:
@@ -523,6 +523,7 @@ async def test_a_lamp_that_needs_its_sensor_is_dark_during_its_faults(row):
 AT_ANY_PLACE = frozenset({BRIDGE, *OF_ANY_VARIABLE})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "row", rows(*(row for row in TABLE if row.stored == LIE and row.device not in AT_ANY_PLACE))
 )
@@ -545,6 +546,7 @@ async def test_three_sensors_outvote_one_with_wrong_values(row):
         assert set(scene.moments[-1].states.values()) == {"ok"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "failures", "outages", "gap_s"),
     [

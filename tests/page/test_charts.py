@@ -15,6 +15,7 @@ from support.waiting import until_found
 pytestmark = [needs_browser, pytest.mark.timeout(180)]
 
 T = 1_790_000_000
+TIMES = re.compile(r"(\d\d):(\d\d)")
 NOTHING = {"before": None} | {key: [] for key in ("time", "min", "mean", "max", "last", "count")}
 
 
@@ -181,6 +182,29 @@ async def test_a_drag_zooms_and_buttons_and_keys_move(shared, browser):
         await expect(moment(page)).not_to_have_text(zoomed)
 
 
+@pytest.mark.parametrize(("before", "length"), [(None, 30), ({"time": T, "value": 20}, 24 * 60)])
+async def test_the_chart_of_a_new_chamber_begins_with_its_first_value(shared, browser, before, length):
+    async def half_an_hour_old(route):
+        query = parse_qs(urlsplit(route.request.url).query)
+        start, end = (float(query[name][0]) for name in ("start", "end"))
+        answer = past(range(9), breaks=[], desired=NOTHING) | {"start": start, "end": end}
+        answer["bucket_s"] = (end - start) / 1_000
+        measured = {"time": [end - 1_800 + 200 * n for n in range(9)], "before": before}
+        answer["series"][0]["measured"] |= measured
+        await route.fulfill(json=answer)
+
+    async with page_at(browser, f"{shared.address}/_svc/", viewport=DESK) as page:
+        await page.route("**/history/**", half_an_hour_old)
+        await page.goto(address(shared, "charts", "range=day&variables=air_temperature"))
+        await drawn(page)
+        hours = [
+            int(hour) * 60 + int(minute)
+            for hour, minute in re.findall(TIMES, await moment(page).inner_text())
+        ]
+        shown = (hours[1] - hours[0] - 1) % (24 * 60) + 1
+        assert length - 1 <= shown <= length + 15
+
+
 async def test_today_over_yesterday_and_a_table(shared, browser):
     async with page_at(browser, f"{shared.address}/_svc/", viewport=DESK) as page:
         ends = []
@@ -193,8 +217,8 @@ async def test_today_over_yesterday_and_a_table(shared, browser):
             if end > max(ends) - 43_200:
                 await route.continue_()
                 return
-            answer = past([0, 5], breaks=[]) | {"start": start, "end": end}
-            answer["series"][0]["measured"]["time"] = [end - 1_500, end - 1_200]
+            answer = past(range(9), breaks=[]) | {"start": start, "end": end}
+            answer["series"][0]["measured"]["time"] = [start + n * (end - start) / 8 for n in range(9)]
             await route.fulfill(json=answer)
 
         await page.route("**/history/**", shifted)
@@ -203,7 +227,7 @@ async def test_today_over_yesterday_and_a_table(shared, browser):
         await page.get_by_role("button", name="over yesterday").click()
         over = await page.locator(".over").bounding_box()
         await page.mouse.move(over["x"] + over["width"] * 0.75, over["y"] + 20)
-        await expect(chip(page, "Air temperature")).to_contain_text("yesterday 21.0")
+        await expect(chip(page, "Air temperature")).to_contain_text(re.compile(r"yesterday 2\d\.0"))
         assert max(ends) - min(ends) == pytest.approx(86_400, abs=3_600)
         await page.get_by_role("button", name="Table", exact=True).click()
         table = page.get_by_role("region", name="Table")

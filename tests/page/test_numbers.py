@@ -40,6 +40,21 @@ async def test_no_zero_has_a_sign(shared, browser):
         assert await computed(page, "lib/format.js", "number", -0.4, -0.6, 0) == ["0", "-1", "0"]
 
 
+async def test_a_value_and_the_limit_that_it_is_beyond_look_different(shared, browser):
+    beyond = {"variable": "air_temperature", "unit": "degC", "value": 22.504, "limit": 22.5, "release": 20}
+    texts = {"over_limit": "limit is 22.500 °C", "was_above": "was 22.504 °C"}
+    missed = {"variable": "air_temperature", "unit": "degC", "value": 22.54, "set_point": 22.51}
+    async with page_at(browser, f"{shared.address}/_svc/", locale="en-GB") as page:
+        given = [{"code": code, "fields": beyond} for code in texts]
+        said = await computed(page, "lib/verdict.js", "translated", *given)
+        assert [text in words for text, words in zip(texts.values(), said, strict=True)] == [True] * 2, said
+        [words] = await computed(
+            page, "lib/verdict.js", "translated", {"code": "set_point_missed", "fields": missed}
+        )
+        assert "22.54 °C" in words
+        assert "22.51 °C" in words
+
+
 async def test_a_trend_is_the_rate_of_the_last_minute_and_only_beyond_the_noise(shared, browser):
     rising = [[5 * i, 20 + 0.1 * i] for i in range(20)]
     noisy = [[5 * i, 20 + 0.1 * (-1) ** i] for i in range(20)]

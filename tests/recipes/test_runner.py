@@ -124,7 +124,7 @@ async def test_the_answer_to_a_start_during_a_hold_says_that_outputs_stay_safe(o
 async def test_a_start_or_a_stop_that_can_not_be_recorded_is_refused(on):
     on.journal.broken = True
     answer = await on.start()
-    assert (answer["success"], "No space left" in answer["message"]) == (False, True)
+    assert (answer["status"], "No space left" in answer["message"]) == (503, True)
     assert (on.parameter("current_recipe"), on.set_points()) == ("", {})
     on.journal.broken = False
     await on.start()
@@ -191,6 +191,7 @@ async def test_the_refusal_names_an_unavailable_or_hanging_database(on, asked_in
         answer = await on.start()
         assert not answer["success"]
         assert f"can't be read from the database: {on.database_error}" in answer["message"]
+        assert answer["status"] == 503
 
 
 async def test_a_hanging_database_does_not_delay_a_stop(on, asked_in_vain, said):

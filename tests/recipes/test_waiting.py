@@ -27,10 +27,7 @@ def recipes(chamber):
 
 
 async def order(chamber, recipe_id="long", at=AT, offset=0, by="anna"):
-    arguments = {"recipe_id": recipe_id, "offset": offset, "by": by, "at": at}
-    answer = await chamber.bus.services.get("e/start_recipe").call(arguments)
-    await chamber.clock.settle()
-    return answer
+    return await chamber.ask("start_recipe", recipe_id, offset, by, at)
 
 
 def state(chamber):
@@ -93,7 +90,7 @@ async def test_the_order_is_on_the_disk_before_the_answer_or_refused(on):
     await on.stop()
     on.journal.broken = True
     answer = await order(on)
-    assert "the order could not be saved: [Errno 28] No space left" in answer["message"]
+    assert (answer["status"], "the order could not be saved" in answer["message"]) == (503, True)
     assert state(on)["state"] == "idle"
 
 

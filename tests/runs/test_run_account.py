@@ -247,6 +247,13 @@ class TestLight:
         assert light.days == [pytest.approx(2.16), pytest.approx(2.16)]
         assert (light.variable, light.lux_per_ppfd, light.uncertainty) == (LIGHT, 67, 0.15)
 
+    def test_a_whole_day_has_the_integral_that_growd_has_told(self):
+        lit = [value(at, "light_ppfd", 200) for at in range(0, 3 * int(DAY), 600)]
+        told = [value(DAY + at, DLI, min(17.0, at / 3_600)) for at in range(0, int(DAY), 600)]
+        light = figures_of(*sorted([*lit, *told], key=lambda point: point.timestamp), end=2.5 * DAY).light
+        assert light.days == [pytest.approx(17.28), 17.0, pytest.approx(8.64)]
+        assert light.total == pytest.approx(17.28 + 17.0 + 8.64)
+
     def test_a_day_without_data_has_no_integral(self):
         light = figures_of(value(0, LIGHT, 6_700), value(600, LIGHT, 6_700), end=2 * DAY).light
         assert light.days == [pytest.approx(0.126), None]

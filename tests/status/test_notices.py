@@ -78,6 +78,7 @@ def test_a_notice_says_what_it_is_about_and_since_when():
         ("not there", ": plug it in, or check: its name", "Plug it in, or check: its name."),
         ("not opened", ": add growd's user to the group dialout", "Add growd's user to the group dialout."),
         ("not opened: another program uses it", "", CHECK_DEVICE),
+        ("GPIO 4 can't be driven: it is in use by gpioset", ": stop that program", "Stop that program."),
         ("no answer", "", CHECK_DEVICE),
     ],
 )
@@ -86,6 +87,17 @@ def test_the_advice_of_a_device_is_its_remedy_and_said_once(reason, advice, reme
     (notice,) = notices_of(replace(EMPTY, devices=[failed]))
     assert notice.text.endswith(f": {reason}")
     assert notice.remedy == remedy
+
+
+@pytest.mark.parametrize("wrong", [5, [5], [{"text": None}], [{"text": "x", "name": 3}]])
+async def test_a_malformed_problem_hides_no_others(wrong):
+    bus = Bus(ManualClock())
+    status = StatusNode(bus, ["e"])
+    bus.node("part").describe("problems", lambda: wrong)
+    bus.node("simulator").describe("problems", lambda: [msgspec.to_builtins(SIMULATED)])
+    (notice,) = status.node.information()["status"]["notices"]
+    assert notice["text"] == SIMULATED.text
+    assert [each.name for each in bus.liveness.components() if each.failures] == ["part"]
 
 
 async def test_the_node_has_the_notices_with_the_status():

@@ -8,12 +8,14 @@ from contextlib import asynccontextmanager
 from datetime import UTC
 
 from growd.bus import Bus
+from growd.bus.errors import NotKeptError, UnavailableError
 from growd.bus.params import Parameters
 from growd.control.topics import declare_environment
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
 from growd.recipes.services import RecipeServices
 from growd.runtime.liveness import Liveness
+from growd.server.errors import ApiError
 from growd_analysis.recipes.desk import RecipeDesk
 from support.clock import ManualClock
 from support.running import running
@@ -176,7 +178,11 @@ class Chamber:
         self.journal.hold.set()
 
     async def call(self, service, *arguments):
-        return await self.bus.services.get(f"e/{service}").call(list(arguments))
+        """The answer; of an error, what the API says and its status."""
+        try:
+            return await self.bus.services.get(f"e/{service}").call(list(arguments))
+        except (NotKeptError, UnavailableError) as error:
+            return {"success": False, "message": str(error), "status": ApiError.from_bus(error).status}
 
     async def ask(self, service, *arguments):
         answer = await self.call(service, *arguments)

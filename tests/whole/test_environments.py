@@ -106,12 +106,10 @@ async def test_an_output_that_may_not_be_safe_is_reported_with_its_environment()
         rig.bus.node("client").publish_arguments(f"{SECOND}/desired/light_illuminance", [5_000])
         await rig.clock.advance(KNOWN_S)
         rig.machine.faults.inject(Fault("refused", "gpio-20"))
-    assert rig.complaints == [
-        (
-            f"in {SECOND} the lamp channel white's outputs may not be safe: light: GPIO 20 can't be driven: "
-            "it is in use by gpioset"
-        )
-    ]
+    (complaint,) = rig.complaints
+    assert complaint.startswith(
+        f"in {SECOND} the lamp channel white's outputs may not be safe: light: GPIO 20 "
+    )
 
 
 async def test_the_pins_of_a_disabled_lamp_are_free():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from growd.bus.messages import Quality
 from growd.store.history.buckets import as_number
-from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VALVE, VARIABLES
+from growd.variables import CARBON_DIOXIDE, DAILY_LIGHT_INTEGRAL, ILLUMINANCE, VALVE, VARIABLES
 from growd_analysis.figures.figures import (
     LUX_PER_PPFD,
     LUX_UNCERTAINTY,
@@ -358,7 +358,7 @@ class RunAccount:
         return self._outputs[name]
 
     def _light_integral(self, days: int) -> LightIntegral | None:
-        """From the one of PPFD and illuminance that has more data."""
+        """From the one of PPFD and illuminance that has more data; of a whole day as growd told it."""
         present = [self._variables[name] for name in (PPFD, ILLUMINANCE) if name in self._variables]
         best = max(present, key=lambda one: one.whole.seconds, default=None)
         if best is None or not best.whole.seconds:
@@ -368,7 +368,10 @@ class RunAccount:
             short(best.days[day].total / (factor or 1.0) / 1e6) if best.days[day].seconds else None
             for day in range(days)
         ]
-        total = short(best.whole.total / (factor or 1.0) / 1e6)
+        sums = self._variables.get(DAILY_LIGHT_INTEGRAL)
+        if sums is not None and factor is None:
+            per_day = [sums.day_ends.get(day, light) if day else light for day, light in enumerate(per_day)]
+        total = short(sum(light or 0.0 for light in per_day))
         return LightIntegral(best.variable, total, per_day, factor, LUX_UNCERTAINTY if factor else None)
 
 

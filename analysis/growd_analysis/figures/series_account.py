@@ -148,6 +148,7 @@ class VariableAccount:
         self._compared = Tally() if self._is_sum else self.whole
         self._days_compared = defaultdict(Tally) if self._is_sum else self.days
         self._day, self._day_since = 0, begin
+        self.day_ends: dict[int, float] = {}  # of a sum, where it is known
         self._wanted: float | None = None  # the last set point of the day
         self._excursions = Excursions()
         self._tolerance = TOLERANCES.get(variable, OTHER_TOLERANCE)
@@ -212,8 +213,10 @@ class VariableAccount:
         """Compare the sum with the set point if a day has ended, at the last call."""
         if day != self._day:
             midnight = self._since
-            if self._value is not None and self._until >= midnight and self._wanted is not None:
-                held = self._held(self._day_since, midnight, self._value[0], self._wanted)
+            if self._value is not None and self._until >= midnight:
+                self.day_ends[self._day] = self._value[0]
+            if self._day in self.day_ends and self._wanted is not None:
+                held = self._held(self._day_since, midnight, self.day_ends[self._day], self._wanted)
                 for tally in (self._compared, self._days_compared[self._day]):
                     tally.add(held)
                 self._excursions.add(held)

@@ -140,6 +140,10 @@ class NotKeptError(BusError, OSError):
     """Something could not be saved, and was not done."""
 
 
+class UnavailableError(BusError, RuntimeError):
+    """The database does not answer now."""
+
+
 def shown(value: Any) -> str:
     """`value` as JSON, cut to a length for a sentence."""
     if isinstance(value, dict):

@@ -36,7 +36,7 @@ from growd.runtime.text import most_like
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from growd.config.findings import OptionPath
     from growd_drivers.kinds import DriverOption, OutputKind, SensorKind
@@ -50,6 +50,20 @@ _SEPARATOR: Final = "__"
 _OUTPUT_SECTIONS: Final = ("gpio", "light", "output", "simulator")
 _ANY_KIND: Final[dict[type[Any], str]] = {Sensor: next(iter(SENSOR_KINDS)), Output: OUTPUT_KINDS[0]}
 _NO_LAMP: Final = Light(enabled=False)
+_WEB: Final = frozenset({"http", "access", "tls", "couchdb"})
+_READ_BY_NONE: Final = _WEB | {"store", "retention", "photos", "replication", "alert", "notify"}
+"""Sections that checks of devices do not read."""
+
+_DEPENDS_ON: Final[Mapping[str, Collection[str]]] = {
+    **dict.fromkeys(_WEB, _WEB),
+    **{name: (name,) for name in ("retention", "photos", "mqtt", "simulator")},
+    "store": ("store", "topics"),
+    "notify": ("notify", "mqtt"),
+    "replication": ("replication", "environment", "chamber"),
+    "alert": frozenset(Config.__struct_fields__) - _WEB,
+}
+"""The sections that checks of a section read, where these are few."""
+
 _SECRET: Final = ("url",)
 """Options whose value may contain a password, and is not shown."""
 
@@ -90,9 +104,10 @@ def load(
     tree = _tree(path, settings, environ, flags, text)
     reader = _Reader(tree.values, with_drivers=with_drivers)
     config: Config = reader.struct(tree.values, Config, ())
-    findings = reader.findings
-    wanted = (device_conflicts,) if findings else (device_conflicts, inconsistencies, *checks)
-    findings += [finding for check in wanted for finding in check(config)]
+    faulty = {str(finding.path[0]) for finding in reader.findings}
+    wanted = (device_conflicts, inconsistencies, *checks)
+    found = [finding for check in wanted[1:] for finding in check(config) if _is_sound(finding, faulty)]
+    findings = [*reader.findings, *device_conflicts(config), *found]
     of_drivers = [*failed_drivers(config), *_without_drivers(findings, config, wanted)]
     if findings := [finding for finding in findings if finding not in of_drivers]:
         raise ConfigError(*tree.sentences(findings), findings=findings)
@@ -101,6 +116,12 @@ def load(
     for sentence in tree.sentences([*(of_drivers if with_drivers else ()), *doubtful]):
         warn(sentence)
     return config
+
+
+def _is_sound(finding: Finding, faulty: set[str]) -> bool:
+    """Whether a finding does not follow from what was left out of the `faulty` sections."""
+    section = str(finding.path[0])
+    return faulty.isdisjoint(_DEPENDS_ON.get(section, {section, *faulty - _READ_BY_NONE}))
 
 
 def _without_drivers(

@@ -12,7 +12,7 @@ from growd.bus.messages import Quality
 from growd.control.missed_reasons import UNKNOWN, MissedReasons
 from growd.control.topics import desired, measured
 from growd.runtime.sentence import Sentence, document, problem
-from growd.runtime.text import duration
+from growd.runtime.text import duration, told_apart
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -293,12 +293,15 @@ class AttainmentWatch:
         elif track.blocked_since is None:
             track.blocked_since = now
         variable = VARIABLES[track.loop.variable]
-        shown = "unknown" if value is None else f"{round(value, variable.precision):.6g} {variable.unit}"
+        shown, wanted = "unknown", f"{set_point:.6g}"
+        if value is not None:
+            shown, wanted = told_apart(value, set_point, variable.precision)
+            shown += f" {variable.unit}"
         track.state, track.shown = Attainment.MISSED, reason
         track.last = value, set_point
         track.text = (
             f"{self._environment}: set point not reached: {variable.name} is {shown}, "
-            f"its set point is {set_point:.6g} {variable.unit}: {reason}"
+            f"its set point is {wanted} {variable.unit}: {reason}"
         )
 
     def _is_overridden(self, loop: Loop) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.topics import EVENT, event, events
 from growd.runtime.sentence import Sentence, problem
+from growd.runtime.text import told_apart
 from growd.variables import (
     ACIDITY,
     AIR_PRESSURE,
@@ -111,9 +112,10 @@ class DriftWatch:
             return
         lowest, highest = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
         difference, limit = values[highest] - values[lowest], self._limit_at(values[highest])
+        shown, most = told_apart(difference, limit, self._known.precision)
         self._text = (
-            f"{highest} reads {difference:.3g} {self._known.unit} more {self._known.name} than {lowest} in "
-            f"{self._environment} (median of the last hour, limit {limit:.3g}): calibrate or replace one"
+            f"{highest} reads {shown} {self._known.unit} more {self._known.name} than {lowest} in "
+            f"{self._environment} (median of the last hour, limit {most}): calibrate or replace one"
         )
         if not self._is_apart and difference > limit:
             self._change(is_apart=True)

@@ -143,8 +143,9 @@ class Health:
 
     def _set_state(self, state: State, message: str) -> None:
         if state is self.state:
+            self._message = message
             if self._clock.monotonic() - self._counters_at >= COUNTERS_S:
-                self._publish_counters()
+                self._publish()
             return
         if self._failed_since is not None:  # any other state ends the outage
             lasted = self._clock.monotonic() - self._failed_since

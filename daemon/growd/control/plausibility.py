@@ -10,18 +10,7 @@ import errno
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from growd.variables import (
-    CARBON_DIOXIDE,
-    CONDUCTIVITY,
-    DISSOLVED_OXYGEN,
-    HUMIDITY,
-    ILLUMINANCE,
-    PPFD,
-    ROOM_HUMIDITY,
-    SOIL_MOISTURE,
-    VARIABLES,
-    WATER_LEVEL,
-)
+from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VARIABLES
 from growd_drivers.errors import (
     DeviceMissingError,
     NotReadyError,
@@ -44,31 +33,6 @@ CONSTANT_S: Final = 180.0
 """The longest warm-up of the known CO2 sensors, for those of which nothing is known."""
 
 JUMP_S: Final = 20.0  # the allowed jump grows for samples further apart than this
-
-_LOWER, _UPPER, _BOTH = frozenset({"lower"}), frozenset({"upper"}), frozenset({"lower", "upper"})
-
-_READ_AT_ENDS: Final = {
-    HUMIDITY: _UPPER,  # fog; no air is dry
-    ROOM_HUMIDITY: _UPPER,
-    ILLUMINANCE: _LOWER,  # the night
-    PPFD: _LOWER,
-    "light_ultraviolet_index": _LOWER,
-    CONDUCTIVITY: _LOWER,  # a dry probe
-    DISSOLVED_OXYGEN: _LOWER,  # water without oxygen
-    "air_oxygen": _LOWER,
-    SOIL_MOISTURE: _BOTH,  # the points of its calibration: dry and wet, empty and full
-    WATER_LEVEL: _BOTH,
-    "water_volume": _BOTH,
-    "light_photoperiod": _BOTH,
-    # what others calculate, count or weigh begins at 0
-    **dict.fromkeys(
-        ("air_vapour_pressure_deficit", "air_growing_degree_days", "light_daily_integral"), _LOWER
-    ),
-    **dict.fromkeys(("light_daily_integral_expected", "plant_height", "plant_count", "leaf_count"), _LOWER),
-    **dict.fromkeys(("water_added", "harvest_fresh_mass", "harvest_dry_mass"), _LOWER),
-}
-"""The ends of a range at which a variable can really be. At the others the sensor has reached its limit, or
-has no probe: there is no air of 0 ppm, and no water of pH 0 or 14."""
 
 _USUAL_ENDS: Final = {
     CARBON_DIOXIDE: (2_000.0, 5_000.0, 10_000.0, 40_000.0),
@@ -233,9 +197,9 @@ class _Ends:
         """What is wrong with a value that the part does not measure."""
         for name, value in reading.items():
             least, most = self._ranges.get(name, (-inf, inf))
-            allowed = _READ_AT_ENDS.get(name, frozenset())
-            is_above = value > least or (value == least and "lower" in allowed)
-            is_below = value < most or (value == most and "upper" in allowed)
+            allowed = VARIABLES[name].ends if name in VARIABLES else ""
+            is_above = value > least or (value == least and "low" in allowed)
+            is_below = value < most or (value == most and "high" in allowed)
             if not (is_above and is_below):
                 where = "the end of its range" if value in (least, most) else "beyond its range"
                 return self._error(name, value, f"{value:g}, {where}")
@@ -264,11 +228,11 @@ class _Ends:
 
 def _usual_ends(name: str, of_scale: tuple[float, ...]) -> frozenset[float]:
     """The values at which a variable cannot stay."""
-    known, allowed = VARIABLES[name], _READ_AT_ENDS.get(name, frozenset())
+    known, allowed = VARIABLES[name], VARIABLES[name].ends
     if known.unit == "switch":
         return frozenset()
-    lower = {known.minimum, min(of_scale, default=known.minimum)} if "lower" not in allowed else set()
-    upper = {known.maximum, max(of_scale, default=known.maximum)} if "upper" not in allowed else set()
+    lower = {known.minimum, min(of_scale, default=known.minimum)} if "low" not in allowed else set()
+    upper = {known.maximum, max(of_scale, default=known.maximum)} if "high" not in allowed else set()
     return frozenset({*lower, *upper, *_USUAL_ENDS.get(name, ())})
 
 

@@ -159,6 +159,7 @@ class Sampler:
         self._retry_in = 0.0
         self._slot = 0.0
         self._failures = 0
+        self._recovered = 0  # of the worker, at the last failure
         self._waiting_since: float | None = None
 
     def offer(
@@ -207,6 +208,7 @@ class Sampler:
             self._failed(error)
         else:
             self._waiting_since = None
+            self._worker.recovered += self._failures > 1
             self._failures = 0
             self._publish(reading)
 
@@ -214,10 +216,15 @@ class Sampler:
         heart.beat()
         delay = self._delay()
         self._slot += (self._clock.monotonic() - self._slot) // delay * delay
-        while (left := self._slot + self._delay() - self._clock.monotonic()) > 0:
+        while (left := self._slot + self._delay() - self._clock.monotonic()) > 0 and not self._may_answer:
             await self._clock.sleep(min(left, SLICE_S))
             heart.beat()
         self._slot += self._delay()
+
+    @property
+    def _may_answer(self) -> bool:
+        """Whether another device of the bus has answered again since this one has failed."""
+        return self._failures > 1 and self._worker.recovered != self._recovered
 
     def _delay(self) -> float:
         interval: float = self._interval.value
@@ -252,6 +259,7 @@ class Sampler:
         sentence = of_error(error)
         interval: float = self._interval.value
         self._failures += 1
+        self._recovered = self._worker.recovered
         if self._failures == 1:
             self._retry_in = min(interval, SECOND_TRY_S)
             self._health.failed_once(sentence)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from growd.bus.errors import NotKeptError, UnavailableError
+
 if TYPE_CHECKING:
     from growd.recipes.findings import RecipeFinding
 
@@ -27,6 +29,14 @@ class InvalidRecipeError(ValueError):
 
 class RecipeRefusedError(RuntimeError):
     """A request that can't be done now; the message says why."""
+
+
+class NotRecordedError(RecipeRefusedError, NotKeptError):
+    """It could not be saved."""
+
+
+class NoDatabaseError(RecipeRefusedError, UnavailableError):
+    """A recipe can't be read."""
 
 
 def beyond(reach: Reach, variable: str, value: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.recipes.formats import InvalidRecipeError, RecipeRefusedError
+from growd.recipes.formats import InvalidRecipeError, NoDatabaseError, RecipeRefusedError
 from growd.recipes.interpreted import interpreted
 
 if TYPE_CHECKING:
@@ -40,9 +40,8 @@ class Library:
             raise RecipeRefusedError(f"there is no recipe {recipe_id}") from None
         except (OSError, RuntimeError) as error:  # a TimeoutError is an OSError
             why = f"no answer within {FETCH_S:g} s" if limit.expired() else str(error)
-            raise RecipeRefusedError(
-                f"the recipe {recipe_id} can't be read from the database: {why}"
-            ) from error
+            sentence = f"the recipe {recipe_id} can't be read from the database: {why}"
+            raise NoDatabaseError(sentence) from error
 
     async def interpret(self, recipe_id: str, recipe: dict[str, Any]) -> tuple[Plan, list[RecipeFinding]]:
         """The plan of a recipe and the warnings. Raises `RecipeRefusedError` with all errors.

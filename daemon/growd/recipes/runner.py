@@ -13,7 +13,7 @@ import msgspec
 from growd.bus.errors import BusError
 from growd.bus.messages import STRING, Quality
 from growd.recipes.by_hand import SetPointsByHand
-from growd.recipes.formats import InvalidRecipeError, RecipeRefusedError
+from growd.recipes.formats import InvalidRecipeError, NotRecordedError, RecipeRefusedError
 from growd.recipes.interpreted import interpreted
 from growd.recipes.plan import Phase, Plan
 from growd.recipes.position import Position, time_of_day
@@ -203,7 +203,7 @@ class RecipeRunner:
             try:
                 await self._journal.progress(changed.run.saved())
             except OSError as error:
-                raise RecipeRefusedError(f"the change could not be recorded: {error}") from error
+                raise NotRecordedError(f"the change could not be recorded: {error}") from error
             changed.driven_variables = active.driven_variables  # which may have changed meanwhile
             self._active = changed
             self._publish_set_points(changed)
@@ -312,7 +312,7 @@ class RecipeRunner:
         try:
             await self._journal.revise(run.saved(), document)
         except OSError as error:
-            raise RecipeRefusedError(f"the change could not be recorded: {error}") from error
+            raise NotRecordedError(f"the change could not be recorded: {error}") from error
 
     async def _end(self, active: ActiveRun, reason: str, by: str = "") -> None:
         """Record the end once, never earlier than the start."""
@@ -338,7 +338,7 @@ class RecipeRunner:
             )
         except OSError as error:
             sentence = f"{variable} of {run.first.recipe_id} could not be recorded: {error}"
-            raise RecipeRefusedError(sentence) from error
+            raise NotRecordedError(sentence) from error
 
     @property
     def environment(self) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 from growd.recipes.formats import RecipeRefusedError
 from growd.recipes.position import PLAUSIBLE
@@ -119,6 +120,8 @@ class RecipeServices:
         async def answer(who: str, **given: Any) -> dict[str, Any]:
             try:
                 return {"success": True, "message": await work(by=who, **given)}
+            except BusError:
+                raise  # the request is in order
             except RecipeRefusedError as error:
                 return {"success": False, "message": str(error)}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.recipes.formats import RecipeRefusedError
+from growd.recipes.formats import NotRecordedError
 from growd.recipes.interpreted import interpreted
 from growd.recipes.position import CONFIRM_S
 from growd.recipes.run import Order
@@ -151,4 +151,4 @@ class OrderKeeper:
         try:
             await self._journal.save_order(None if order is None else msgspec.structs.asdict(order))
         except OSError as error:
-            raise RecipeRefusedError(f"the order could not be saved: {error}") from error
+            raise NotRecordedError(f"the order could not be saved: {error}") from error

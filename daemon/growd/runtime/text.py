@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_MOST_PLACES: Final = 3
 
 
 def most_like(name: str, known: Iterable[str], least: float = 0.6) -> list[str]:
@@ -29,6 +30,20 @@ def duration(seconds: float) -> str:
             parts.append(f"{left // length} {unit}")
             left %= length
     return " ".join(parts[:2]) or "0 s"
+
+
+def told_apart(value: float, limit: float, precision: int = 0) -> tuple[str, str]:
+    """Two numbers with the same decimals, as many as tell them apart.
+
+    At least those that the value has, up to `precision`, and that the limit has, up to three.
+    """
+    for places in range(8):
+        texts = f"{value:z.{places}f}", f"{limit:z.{places}f}"
+        is_precise = places >= precision or float(texts[0]) == round(value, precision)
+        is_exact = places >= _MOST_PLACES or float(texts[1]) == limit
+        if is_precise and is_exact and (texts[0] != texts[1] or value == limit):
+            break
+    return texts
 
 
 def moment(seconds: float, zone: tzinfo | None = None) -> str:

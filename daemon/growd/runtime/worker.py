@@ -47,6 +47,8 @@ class Worker:
         """How many threads were abandoned."""
         self.returned = 0
         """How many of them have returned since: their late work may have undone something."""
+        self.recovered = 0
+        """How often one of its devices has answered again, so that others may too."""
         self._depth = depth
         self._on_new_thread = on_new_thread
         self._monotonic = monotonic

@@ -20,6 +20,7 @@ from growd.bus.errors import (
     NotKeptError,
     NotOpenError,
     ReadOnlyError,
+    UnavailableError,
     UndeclaredError,
     UnknownNameError,
 )
@@ -37,6 +38,7 @@ STATUS_OF: Final[tuple[tuple[type[BusError], int, str], ...]] = (
     (CapacityError, 507, "capacity"),
     (BusyError, 503, "busy"),
     (NotKeptError, 503, "not_kept"),
+    (UnavailableError, 503, "database_unavailable"),
     (ClosedError, 503, "closing"),
     (InvalidAnswerError, 500, "invalid_answer"),
 )

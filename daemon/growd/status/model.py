@@ -144,7 +144,8 @@ class InterlockStatus(msgspec.Struct, frozen=True):
     as that of a compressor, which may hold an output. One that `is_failure` has found something that growd
     cannot end; with `stays_on` it is an output that stays on. One that `is_quiet` has tripped only because
     growd has just started. `holds`: the outputs that it may hold, by name, or by their own variables.
-    `reads`: the variables that it judges. `code` and `fields` say the reason in any language.
+    `reads`: the variables that it judges. `code` and `fields` say the reason in any language. `remedy`, with
+    `code`, `fields` and `text`: what to do before a reset.
     """
 
     name: str
@@ -161,6 +162,13 @@ class InterlockStatus(msgspec.Struct, frozen=True):
     reads: list[str] = []
     code: str = ""
     fields: dict[str, Any] = {}
+    remedy: dict[str, Any] = {}
+
+    @property
+    def advice(self) -> str:
+        """The remedy of one that needs a reset."""
+        text = self.remedy.get("text", "") if self.needs_reset else ""
+        return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
 class Reading(msgspec.Struct, frozen=True):

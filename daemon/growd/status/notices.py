@@ -64,7 +64,7 @@ def variable_name(name: str) -> str:
 
 
 CHECK_DEVICE: Final = "Check its plug, its cable and its power."
-_ADVICE: Final = re.compile(r": (?=(?:add|calibrate|check|install|plug|run|set|switch|take) )")
+_ADVICE: Final = re.compile(r": (?=(?:add|calibrate|check|install|plug|run|set|stop|switch|take) )")
 """What leads to the advice in an error of a driver."""
 
 CAMERA: Final = "device_camera"
@@ -264,8 +264,9 @@ def _of_interlock(lock: InterlockStatus, people: People) -> Notice:
             "why": {"code": lock.code, "fields": lock.fields, "text": reason},
             "needs_reset": lock.needs_reset,
             "stays_on": lock.stays_on,
+            "cause": lock.remedy.get("code", ""),
         },
-        remedy="Find the cause, then reset the interlock." if lock.needs_reset else "",
+        remedy=lock.advice,
         environment=environment,
         variables=lock.reads,
     )

@@ -299,39 +299,52 @@ class _Details:
     """The details of all nodes but one, converted to the types of the status."""
 
     def __init__(self, bus: Bus, without: str) -> None:
-        self._details: list[dict[str, Any]] = []
+        self._bus = bus
+        self._details: dict[str, dict[str, Any]] = {}
         for name in bus.node_names():
             if name != without:
-                self._add(bus, name)
+                with self._reporting(name):
+                    self._details[name] = bus.find_node(name).details()
 
-    def _add(self, bus: Bus, name: str) -> None:
-        """Add those of a node; one that fails must not hide the state of all others."""
+    @contextlib.contextmanager
+    def _reporting(self, name: str) -> Iterator[None]:
+        """A node that fails must not hide the state of all others."""
         try:
-            self._details.append(bus.find_node(name).details())
+            yield
         except Exception as error:  # noqa: BLE001
-            bus.liveness.failed(name, error)
+            self._bus.liveness.failed(name, error)
             _log.exception("%s could not report its state", name)
 
     def devices(self) -> list[DeviceStatus]:
         """All devices, each with its line."""
         lines = {
             one["device"]["name"]: one["line"]["name"]
-            for one in self._details
+            for one in self._details.values()
             if {"device", "line"} <= {*one}
         }
         return [replace(each, line=lines.get(each.name, "")) for each in self.each("device", DeviceStatus)]
 
     def each(self, name: str, kind: type[T]) -> list[T]:
         """The detail of each node that has it."""
-        return [msgspec.convert(one[name], kind) for one in self._details if name in one]
+        return self._converted(
+            kind, ((node, [one[name]]) for node, one in self._details.items() if name in one)
+        )
 
     def several(self, name: str, kind: type[T]) -> list[T]:
         """The same of details that are lists, in one list."""
-        return [msgspec.convert(each, kind) for one in self._details for each in one.get(name, ())]
+        return self._converted(kind, ((node, one.get(name, ())) for node, one in self._details.items()))
 
     def one(self, name: str, kind: type[T]) -> T | None:
         """The first."""
-        return next((msgspec.convert(one[name], kind | None) for one in self._details if name in one), None)
+        return next(iter(self.each(name, kind | None)), None)  # type: ignore[arg-type]
+
+    def _converted(self, kind: type[T], given: Iterable[tuple[str, Iterable[Any]]]) -> list[T]:
+        """What nodes gave, but for what is not of this type."""
+        found: list[T] = []
+        for node, several in given:
+            with self._reporting(node):
+                found.extend(msgspec.convert(each, kind) for each in several)
+        return found
 
 
 def _judged(found: VariableStatus, attainment: AttainmentStatus | None) -> VariableStatus:

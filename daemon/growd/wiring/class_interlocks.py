@@ -11,7 +11,7 @@ from growd.control.interlocks.exclusions import MixingPause, NeverTogether
 from growd.control.interlocks.heat import OverTemperature, StillRising
 from growd.control.interlocks.limits import PUMP_REST_S
 from growd.control.interlocks.no_effect import Effect, Unmoved
-from growd.control.interlocks.room import Room
+from growd.control.interlocks.tank_room import TankRoom
 from growd.control.pumps import Volumes
 from growd.loops import loop_kind
 from growd.output_roles import OutputClass
@@ -295,7 +295,7 @@ class ClassInterlocks:
             level = self._readings.combined(WATER_LEVEL, now)
             return None if level is None else max(0.0, _LEVEL_HIGH_PERCENT - level) / 100.0 * self._tank_ml
 
-        return Room(
+        return TankRoom(
             "fill_room",
             own(filling),
             self._inputs.times(own(filling)),

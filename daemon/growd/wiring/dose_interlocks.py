@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from growd.control.interlocks.conditions import Threshold, WhileBeyond
 from growd.control.interlocks.dose_effect import Answer, DoseEffect
-from growd.control.interlocks.room import Room, StillWater
+from growd.control.interlocks.tank_room import StillWater, TankRoom
 from growd.control.pumps import Volumes
 from growd.loops import loop_kind
 from growd.output_roles import OutputClass
@@ -99,7 +99,7 @@ class DoseInterlocks:
         unit = VARIABLES[variable].unit
         acid = self._that(CONDUCTIVITY, raises=True) if variable == ACIDITY and not raises else []
         given, holds = [*self._given(pumps), *self._given(acid, _ACID_SHARE)], own(pumps + acid)
-        return Room(
+        return TankRoom(
             name,
             holds,
             self._times(holds),

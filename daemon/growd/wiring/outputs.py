@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
@@ -262,16 +261,6 @@ def place_of_output(output: config.Output) -> str:
         "http": f"{device} at {address}",
         "mqtt": f"{device} at the MQTT topic {output.topic}",
     }.get(output.kind, f"program that reads outputs/{output.name}")
-
-
-def advice_for_pin(error: Exception) -> str:
-    """What to do about a refused pin, "" if the error says it."""
-    cause = error.__cause__
-    if isinstance(cause, OSError) and cause.errno == errno.EBUSY:
-        return (
-            "stop that program, such as a running growd, or remove the line in config.txt that uses the pin"
-        )
-    return ""
 
 
 def joining(group: str) -> str:

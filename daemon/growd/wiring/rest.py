@@ -21,7 +21,7 @@ import msgspec
 from growd.config import Config, ConfigError, Output, chambers_of
 from growd.config.outputs import IN_THE_NETWORK, OwnOutput
 from growd.runtime.files import read_regular, write_atomically
-from growd.wiring.outputs import advice_for_pin, http_switch, messages_of, output_device
+from growd.wiring.outputs import http_switch, messages_of, output_device
 from growd_drivers.errors import DriverError
 from growd_drivers.hardware import open_hardware
 from growd_drivers.last_run import FILE_NAMES, LastRun, SafePin, last_run
@@ -174,7 +174,7 @@ def _rest(keeper: Pins, pins: list[SafePin], dropped: list[SafePin], outcome: Ou
                 if keeper.claim(pin.pin, pin.level, pin.pwm_chip, only_if_driven=pin in dropped):
                     outcome.safe.append(pin)
         except DriverError as error:
-            outcome.failures.append("; ".join(filter(None, (str(error), advice_for_pin(error)))))
+            outcome.failures.append(str(error))
         except Exception as error:  # noqa: BLE001  the other pins must rest
             outcome.failures.append(f"{pin.device}: internal error at GPIO {pin.pin}: {error!r}")
 

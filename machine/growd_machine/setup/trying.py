@@ -14,7 +14,7 @@ from growd.control.errors import DEVICE_ERRORS
 from growd.device_kinds import SENSOR_KINDS
 from growd.output_roles import LASTING
 from growd.server.errors import ApiError
-from growd.wiring.outputs import advice_for_pin, output_device
+from growd.wiring.outputs import output_device
 from growd.wiring.sensors import SensorDevice
 from growd_drivers.errors import NotReadyError, OutOfRangeError
 from growd_drivers.sc16is750 import place_of
@@ -81,7 +81,7 @@ async def output_tried(devices: Devices, output: Output, clock: Clock) -> dict[s
         finally:  # also for a client that has gone: the pin is at rest, and free for the next trial
             await calls.run(device.close)
     except DEVICE_ERRORS as error:
-        raise _refusal("; ".join(filter(None, (str(error), advice_for_pin(error))))) from None
+        raise _refusal(str(error)) from None
     finally:
         calls.close()
     return {"values": {}, "message": f"GPIO {output.pin} was on for {ON_S:g} s"}

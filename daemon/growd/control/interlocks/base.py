@@ -131,7 +131,7 @@ class Interlock(ABC):
     def on_set_point(self, variable: str, value: float | None) -> None:  # noqa: B027
         """Take a set point, None for none."""
 
-    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002  for subclasses
+    def held_level(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002  for subclasses
         """The level of an output in place of `level` while this interlock has tripped."""
         return 0.0
 
@@ -290,5 +290,5 @@ class InputUnknown(Interlock):
             text = f"{self._variable} is unknown: its sensor is silent, faulty or warming up"
             self.reason = Sentence(text, "variable_unknown", variable=self._variable)
 
-    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
+    def held_level(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         return safe

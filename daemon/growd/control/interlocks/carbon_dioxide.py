@@ -16,7 +16,7 @@ from growd.control.interlocks.limits import Use, UseLimit, Words
 from growd.control.interlocks.no_effect import Effect, NoEffect
 from growd.control.interlocks.saved_states import SAVE_ERRORS
 from growd.runtime.sentence import Sentence
-from growd.runtime.text import duration
+from growd.runtime.text import duration, told_apart
 from growd.variables import CARBON_DIOXIDE, VALVE
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class CarbonDioxideCeiling(PersistentInterlock):
             if not self._is_restored:
                 self._trip_unread(UNREAD)
 
-    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
+    def held_level(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         if output in self._fans:
             return 1.0 if self._is_high else level
         return 0.0
@@ -126,11 +126,12 @@ class CarbonDioxideCeiling(PersistentInterlock):
         if not low:
             return ""
         where = " and ".join(f"{ppm:.0f} ppm of {name}" for name, ppm in low.items())
-        return (
+        text = (
             f"the ceiling of {self._ceiling:g} ppm trips at {where}, because calibrations lowered its "
             "readings, or because their record is lost; check the sensor in fresh air, or replace it and "
             "give the new one another name in [[sensor]]"
         )
+        return Sentence(text, "ceiling_trips_early", device=[*low])
 
     def _mark(self, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
         return self._corrections
@@ -164,12 +165,13 @@ class CarbonDioxideCeiling(PersistentInterlock):
         return self._correction(device).judged(value)
 
     def _why(self, value: float, judged: float) -> str:
+        shown, limit = told_apart(value, self._ceiling)
         without = f" ({judged:.0f} ppm without its calibrations)" if judged > value else ""
         text = (
-            f"{CARBON_DIOXIDE} was {value:.0f} ppm{without} at the trip; the limit is {self._ceiling:g} ppm; "
+            f"{CARBON_DIOXIDE} was {shown} ppm{without} at the trip; the limit is {limit} ppm; "
             f"releases below {self._release:g} ppm"
         )
-        fields = {"value": round(value), "limit": self._ceiling, "release": self._release, "unit": "ppm"}
+        fields = {"value": float(shown), "limit": self._ceiling, "release": self._release, "unit": "ppm"}
         return Sentence(text, "over_limit", variable=CARBON_DIOXIDE, **fields)
 
 
@@ -278,7 +280,9 @@ class NoRise(NoEffect):
     the valve stay open in an open chamber.
     """
 
-    reset_hint = "check the bottle, its regulator, the valve, the tube and the door, then reset it"
+    reset_hint = Sentence(
+        "check the bottle, its regulator, the valve, the tube and the door, then reset it", "check_bottle"
+    )
 
     def __init__(
         self,

@@ -9,6 +9,8 @@ import msgspec
 
 from growd.control.interlocks.base import QUIET_S, Interlock
 from growd.runtime.sentence import Sentence, reworded
+from growd.runtime.text import told_apart
+from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -42,7 +44,9 @@ class Threshold(msgspec.Struct, frozen=True):
             code = "is_on" if value > 0 else "is_off"
             return Sentence(f"{self.variable} is {code.removeprefix('is_')}", code, variable=self.variable)
         side, limit = ("above", self.above) if value >= self.above else ("below", self.below)
-        text = f"{self.variable} was {value:.4g} {self.unit} at the trip; the limit is {side} {limit:g}"
+        known = VARIABLES.get(self.variable)
+        shown, told = told_apart(value, limit, 2 if known is None else known.precision)
+        text = f"{self.variable} was {shown} {self.unit} at the trip; the limit is {side} {told}"
         fields = {"value": value, "limit": limit, "unit": self.unit}
         return Sentence(text, f"was_{side}", variable=self.variable, **fields)
 
@@ -127,7 +131,7 @@ class WhileBeyond(Interlock):
     def is_failure(self) -> bool:
         return bool(self.reason and self._failure)
 
-    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
+    def held_level(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         return safe if self._level is None else self._level
 
     def _judge(self, limit: Threshold, value: float, now: float) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from growd.control.interlocks.base import LatchedInterlock
 from growd.control.interlocks.limits import DAY_S
+from growd.runtime.sentence import Sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -81,7 +82,7 @@ class DoseEffect(LatchedInterlock):
         limits = {"limit": (float(doses), "doses"), way: (answer.visible, answer.unit)}
         super().__init__(f"{answer.variable}_no_{way}", holds, limits)
         self.reads = self.follows = frozenset({answer.variable})
-        self.reset_hint = "check the dosing pump and the sensor, then reset it"
+        self.reset_hint = Sentence("check the dosing pump and the sensor, then reset it", "check_pump")
         self._times = times
         self._others = others
         self._volumes = volumes
@@ -194,7 +195,8 @@ class DoseEffect(LatchedInterlock):
         share = sum(each.within(-_MOST_TIMES, _MOST_TIMES) for each in of_day) / expected
         if answer.fits[0] <= share <= answer.fits[1]:
             return ""
-        return (
+        text = (
             f"the doses of a day moved {answer.variable} by {share:.2g} of what their volume predicts: check "
             f"the probe with a buffer, then the flow of the pump; if both are right, set ml_per_unit_litre"
         )
+        return Sentence(text, "doses_differ", variable=answer.variable)

@@ -39,7 +39,7 @@ class NeverTogether(Interlock):
         self._now = now
         self.reason = self._words if any(self._is_active(output) for output in self._times) else ""
 
-    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
+    def held_level(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         others = (other for other in self._times if other != output)
         return 0.0 if any(self._is_active(other) for other in others) else level
 
@@ -95,7 +95,7 @@ class MixingPause(PersistentInterlock):
         if self._is_restored:
             self.reason = self._words if self._is_mixing else ""
 
-    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
+    def held_level(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         if not self._is_restored:
             return 0.0
         if output in self._began:

@@ -69,7 +69,7 @@ class NotConfirmed(Interlock):
         else:
             self.reason = f"{self._device} is written on, and its feedback says that it is off"
 
-    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
+    def held_level(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         return 1.0 if self._is_stuck else level
 
     @property

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.interlocks.base import Interlock, LatchedInterlock
 from growd.runtime.sentence import Sentence
+from growd.runtime.text import told_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -76,11 +77,12 @@ class OverTemperature(Interlock):
         lowest = max(min(recent) for recent in confirmed)
         if lowest >= self._limit and not self.reason:
             value = max(recent[-1] for recent in confirmed)
+            shown, limit = told_apart(value, self._limit, 1)
             text = (
-                f"{self._variable} was {value:.1f} degC at the trip; the limit for {self._subject} is "
-                f"{self._limit:g} degC; releases below {self._release:g} degC"
+                f"{self._variable} was {shown} degC at the trip; the limit for {self._subject} is "
+                f"{limit} degC; releases below {self._release:g} degC"
             )
-            fields = {"value": round(value, 1), "limit": self._limit, "release": self._release}
+            fields = {"value": float(shown), "limit": self._limit, "release": self._release}
             self.reason = Sentence(text, "over_limit", variable=self._variable, unit="degC", **fields)
         elif max(max(recent) for recent in confirmed) < self._release:
             self.reason = ""
@@ -97,7 +99,7 @@ class StillRising(LatchedInterlock):
     `IDLE_S` in the dark is a problem, since it may hide the heat.
     """
 
-    reset_hint = "switch off the power of the heater, replace its relay, then reset it"
+    reset_hint = Sentence("unplug the heater, replace its relay, then reset it", "replace_heater_relay")
 
     def __init__(
         self,
@@ -166,7 +168,7 @@ class StillRising(LatchedInterlock):
             self._judge(value, now)
         self._is_hot = bool(self.reason) and self._is_too_warm(value, is_suspected=bool(suspect))
 
-    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
+    def held_level(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         if not self._is_restored:
             return level  # the other interlocks hold the heaters meanwhile
         if not self._is_hot:
@@ -186,10 +188,12 @@ class StillRising(LatchedInterlock):
     def problem(self) -> str:
         if not self._is_chilled_in_vain:
             return ""
-        return (
+        text = (
             f"a cooler of {self._variable} works for more than an hour while heater and lamp are off: the "
-            "relay of the heater may be welded, or the room is warmer than the set point"
+            "relay of the heater may be welded, or the room is warmer than the set point: unplug the heater, "
+            "to see which"
         )
+        return Sentence(text, "cooler_works_in_vain", variable=self._variable)
 
     def _why_it_must_hold(self, now: float) -> str:  # noqa: ARG002
         suspect = self._suspect()

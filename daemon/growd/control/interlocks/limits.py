@@ -259,7 +259,7 @@ class MinimumOn(Interlock):
         is_short = self._times.was_on and self._times.stretch(now) < self._minimum
         self.reason = self._words if is_short else ""
 
-    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
+    def held_level(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         return level if level > 0 else self._times.level()
 
 
@@ -282,7 +282,7 @@ class MinimumOff(PersistentInterlock):
         if self._is_restored:
             self.reason = self._words if self._rest(now) < self._minimum else ""
 
-    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
+    def held_level(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         return level if self._times.was_on else 0.0
 
     def _state(self, now: float, *, as_reset: bool) -> Any:  # noqa: ARG002  releases by itself

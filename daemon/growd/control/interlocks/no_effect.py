@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from growd.control.interlocks.base import LatchedInterlock
+from growd.runtime.sentence import Sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -225,7 +226,7 @@ class Unmoved(NoEffect):
     ) -> None:
         name = f"{effect.variable}_no_{'rise' if effect.raises else 'fall'}"
         super().__init__(name, holds, times, effect, readings, limit=limit, used=used, unit=unit)
-        self.reset_hint = f"check {subject} and the sensor, then reset it"
+        self.reset_hint = Sentence(f"check {subject} and the sensor, then reset it", "check_output")
         self._subject = subject
         self._causes = causes
         self._unit = unit

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 import math
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.fields import Field, Kind
-from growd.bus.messages import MessageType, Quality
+from growd.bus.messages import Quality
 from growd.control.interlocks.base import Interlock, PersistentInterlock
 from growd.control.interlocks.remarks import RAISED_BY_VALVE, Remarks, driven_by
+from growd.control.interlocks.reports import INTERLOCK, Reports
 from growd.control.interlocks.saved_states import SavedStates
-from growd.control.topics import EVENT, desired, event, events, measured, raw
+from growd.control.topics import desired, measured, raw
 from growd.runtime.clock import until_beat
-from growd.runtime.sentence import Sentence, code_of, problem
+from growd.runtime.sentence import Sentence, code_of, document, problem, reworded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from growd.bus import Bus, Node
+    from growd.bus import Bus
     from growd.bus.messages import Message
     from growd.bus.topics import Publisher, Subscription
     from growd.control.hold import OutputHold
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from growd.control.interlocks.on_times import OnTimes
     from growd.control.interlocks.saved_states import Memory
     from growd.control.pumps import Pumps
-    from growd.runtime.clock import Cancellable, Clock
+    from growd.runtime.clock import Cancellable
 
-logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 1.0
 PATIENCE_S: Final = 5.0
@@ -39,17 +38,6 @@ FRESH_S: Final = 0.01  # one update serves an actuator that asks for several out
 _Place = tuple[str, str]
 HOLD: Final = "the hold"
 """What holds an output while all outputs are held, for `growd status`."""
-
-INTERLOCK: Final = MessageType(
-    "growd/Interlock",
-    (
-        Field("tripped", Kind.BOOL),
-        Field("reason", Kind.STRING),
-        Field("needs_reset", Kind.BOOL),
-        Field("since", Kind.FLOAT64, 0, unit="s"),
-    ),
-)
-"""The state of an interlock. `since` is UNIX seconds."""
 
 
 class Interlocks:
@@ -151,7 +139,9 @@ class Interlocks:
         """The interlock that changes this level of an output of a device now, one of a failure first."""
         concerned = [each for each in self._holding.get(output, ()) if device in (each.devices or {device})]
         safe = self._safe.get(output, 0.0)
-        holding = [each for each in concerned if each.reason and each.hold(output, level, safe) != level]
+        holding = [
+            each for each in concerned if each.reason and each.held_level(output, level, safe) != level
+        ]
         return next((each for each in holding if each.is_failure), next(iter(holding), None))
 
     async def run(self) -> None:
@@ -215,7 +205,7 @@ class Interlocks:
         device, output = place
         for each in concerned:
             is_held = each.reason and not (each.is_of_tank and self._is_beside_tank(device))
-            permitted = each.hold(output, level, safe) if is_held else level
+            permitted = each.held_level(output, level, safe) if is_held else level
             if permitted != level:
                 self._held.setdefault(place, each.name)
                 level = permitted
@@ -252,7 +242,7 @@ class Interlocks:
     def _show(self) -> None:
         """Make the topics, parameters, services and details of the interlocks."""
         publishers = {each.name: self._publisher(self._environment, each) for each in self._interlocks}
-        self._reports = _Reports(self.node, self._environment, self._clock, publishers)
+        self._reports = Reports(self.node, self._environment, self._clock, publishers)
         remarks = Remarks(self._interlocks, self._driven, self._safe, self._hold)
         remarks.answer_on(self._bus.topics, self._environment)
         self.node.describe("interlocks", self._information)
@@ -327,6 +317,7 @@ class Interlocks:
                 "is_failure": each.is_failure,
                 "stays_on": each.stays_on,
                 "is_quiet": each.is_quiet,
+                "remedy": document(each.reset_hint),
                 "holds": sorted(each.devices or each.holds),
                 "reads": sorted(each.reads),
                 "limits": [
@@ -357,14 +348,14 @@ class Interlocks:
         """Problems that need attention."""
         where = self._environment
         found = [
-            Sentence(f"{where}: {each.problem}", f"problem_of_{each.name}", environment=where)
+            problem(reworded(f"{where}: {why}", why, environment=where), name=f"{where}/{each.name}")
             for each in self._with_problems
-            if each.problem
+            if (why := each.problem)
         ]
         if why := str(self.saved.error):
             text = f"{where}: the state of the interlocks can't be saved and is lost if growd ends: {why}"
-            found.append(Sentence(text, "interlocks_not_saved", environment=where, reason=why))
-        return [problem(each) for each in found]
+            found.append(problem(Sentence(text, "interlocks_not_saved", environment=where, reason=why)))
+        return found
 
     def _nudge(self) -> None:
         for nudge in self._nudges:
@@ -405,82 +396,6 @@ def _overrides(interlock: Interlock, name: str) -> bool:
     return getattr(type(interlock), name) is not getattr(Interlock, name)
 
 
-class _Reports:
-    """Publishes and logs how interlocks change. `publishers` has that of the state of each."""
-
-    def __init__(
-        self, node: Node, environment: str, clock: Clock, publishers: Mapping[str, Publisher]
-    ) -> None:
-        self._name = node.name
-        self._clock = clock
-        self._publishers = publishers
-        self._events = node.advertise(events(environment), EVENT)
-        self._reported: dict[str, str] = {}  # by interlock: the reason that was published
-        self._said: dict[str, str] = {}  # by interlock: the reason of its last event
-        self._since: dict[str, float] = {}
-        self._quiet: set[str] = set()
-        self._problems_said: set[str] = set()  # the interlocks whose problem was reported
-
-    def has(self, interlock: Interlock) -> bool:
-        """Whether it has a state already."""
-        return interlock.name in self._reported
-
-    def state(self, interlock: Interlock) -> dict[str, Any]:
-        """Its state, as on its topic."""
-        return {
-            "tripped": interlock.has_tripped,
-            "reason": interlock.reason,
-            "needs_reset": interlock.needs_reset,
-            "since": self._since[interlock.name],
-        }
-
-    def follow(self, interlock: Interlock) -> bool:
-        """Report the state if it has changed; whether it has.
-
-        Unless it is quiet at the start, also as an event and in the log.
-        """
-        name, reason = interlock.name, interlock.reason
-        if self._reported.get(name) == reason:
-            return False
-        tripped = reason if interlock.has_tripped else ""
-        before = self._said.get(name, "")
-        self._reported[name] = reason
-        if not (tripped and before):  # another reason is not another trip
-            self._since[name] = self._clock.time()
-        self._publishers[name].publish(self.state(interlock))
-        self._said[name] = tripped
-        if tripped and interlock.is_quiet:
-            self._quiet.add(name)
-        elif name in self._quiet and not tripped:
-            self._quiet.discard(name)
-        elif tripped or before:
-            self._quiet.discard(name)
-            hint = f"; {interlock.reset_hint}" if interlock.needs_reset else ""
-            message = Sentence("released", "released") if not tripped else _tripped(tripped, hint)
-            self._events.publish(event("interlock", name, message))
-            # a variable is unknown since a sensor has failed, which is the warning
-            is_warning = tripped and code_of(tripped)["code"] != "variable_unknown"
-            level = logging.WARNING if is_warning else logging.INFO
-            if interlock.is_expected:  # such as a pause of the doses whenever the water stands still
-                level = logging.DEBUG
-            words = f"has tripped: {tripped}" if tripped else "is released"
-            logger.log(level, "%s/%s %s%s", self._name, name, words, hint)
-        return True
-
-    def follow_problem(self, interlock: Interlock) -> None:
-        """Report the begin or the end of a problem, as an event and in the log."""
-        name, found = interlock.name, interlock.problem
-        if bool(found) == (name in self._problems_said):
-            return
-        if found:
-            self._problems_said.add(name)
-            logger.warning("%s/%s: %s", self._name, name, found)
-        else:
-            self._problems_said.discard(name)
-        message = found or Sentence("the problem is over", "problem_over")
-        self._events.publish(event("interlock", name, message))
-
-
 class _Guard:
     """The guard of one actuator."""
 
@@ -501,9 +416,3 @@ class _Guard:
         self, output: str, level: float | None, lasted_s: float = 0.0, was_on_s: float | None = None
     ) -> None:
         self._interlocks.wrote(self._device, output, level, lasted_s, was_on_s)
-
-
-def _tripped(reason: str, hint: str) -> Sentence:
-    """What the event of a trip says."""
-    found = code_of(reason)
-    return Sentence(f"{reason}{hint}", found["code"] or "tripped", **found["fields"])

@@ -72,7 +72,7 @@ class Remarks:
         """Whether a tripped interlock changes this level of an output."""
         if output not in interlock.holds:
             return False
-        return interlock.hold(output, level, self._safe.get(output, 0.0)) != level
+        return interlock.held_level(output, level, self._safe.get(output, 0.0)) != level
 
 
 def _named(output: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
+from growd.bus.errors import NotKeptError
 from growd.bus.services import done, refused
 from growd.control.interlocks.wall_time import SteadyWallClock
 
@@ -189,9 +190,8 @@ class SavedStates:
             try:
                 await self.save(reset=interlock)
             except SAVE_ERRORS as error:
-                return refused(
-                    f"{interlock.name} was not reset, because the reset could not be saved: {error}"
-                )
+                sentence = f"{interlock.name} was not reset, because the reset could not be saved: {error}"
+                raise NotKeptError(sentence) from error
             interlock.reset()
         self._update()
         logger.info("%s/%s was reset", self._name, interlock.name)

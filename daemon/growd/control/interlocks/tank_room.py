@@ -19,7 +19,7 @@ EDGE_S: Final = 1e-3
 """So much earlier than exactly a dose ends."""
 
 
-class Room(Interlock):
+class TankRoom(Interlock):
     """Outputs give no more at a time than there is room for, as measured before they began.
 
     `room` is the volume in ml until a limit by the variables that it `reads`, None while it is not known.
