@@ -44,8 +44,9 @@ class Device:
 
 
 @asynccontextmanager
-async def sampling(device, services=(), **options):
+async def sampling(device, services=(), begins_s=0.0, **options):
     clock = ManualClock()
+    clock.stall(begins_s)
     bus = Bus(clock)
     declare_environment(bus, "e", VARIABLES)
     worker = Worker("bus 1", monotonic=clock.monotonic)
@@ -77,6 +78,13 @@ def drain(subscription):
     while (message := subscription.get_nowait()) is not None:
         messages.append(message)
     return messages
+
+
+async def test_after_the_first_reading_slots_are_at_whole_seconds():
+    device = Device(GOOD)
+    async with sampling(device, begins_s=0.3) as (_, clock, _, _):
+        await clock.advance(20)
+        assert device.times == [1000.3, 1005, 1010, 1015, 1020]
 
 
 async def test_each_slot_gives_one_reading_of_each_variable():

@@ -62,6 +62,8 @@ async def lived(*kills):
         value = message.value if message.value is None else round(message.value, 3)
         found[message.topic][round(message.time)] = value
 
+    chamber.clock.stall(waited := -chamber.clock.monotonic() % PERIOD_S)  # ticks are at its multiples
+    chamber.clock.step(-waited)
     for end in (*kills, END + PERIOD_S):
         async with chamber.on():
             with chamber.bus.node("log").subscribe(*found, depth=20_000) as messages:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.messages import Quality
 from growd.control.missed_reasons import UNKNOWN, MissedReasons
 from growd.control.topics import desired, measured
+from growd.runtime.clock import until_beat
 from growd.runtime.sentence import Sentence, document, problem
 from growd.runtime.text import duration, told_apart
 from growd.variables import VARIABLES
@@ -152,7 +153,7 @@ class AttainmentWatch:
                     now = self._clock.monotonic()
                     self._check(track, now)
                     self._log(track, now)
-                await self._clock.sleep(PERIOD_S)
+                await self._clock.sleep(until_beat(self._clock, PERIOD_S))
 
     def _attainment(self) -> list[dict[str, Any]]:
         """The state of each loop; a set point that has just changed is judged at once."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.errors import DEVICE_ERRORS
 from growd.control.topics import EVENT, event, events
+from growd.runtime.clock import until_beat
 from growd.runtime.sentence import Sentence, problem
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class PinWatch:
                     if was_well:  # a keeper that never runs is reported once
                         self._report()
                 was_well = is_well and self._pins.is_whole
-                await self._clock.sleep(PERIOD_S)
+                await self._clock.sleep(until_beat(self._clock, PERIOD_S))
 
     async def _answers(self) -> bool:
         try:

@@ -185,7 +185,8 @@ class Sampler:
         try:
             if self._prepare is not None:
                 await asyncio.to_thread(self._prepare)
-            self._slot = self._clock.monotonic()
+            now = self._clock.monotonic()
+            self._slot = now - now % 1.0  # a whole second, as other loops: fewer wake-ups
             with self._liveness.heartbeat(self.node.name) as heart:
                 while True:
                     await self._sample()

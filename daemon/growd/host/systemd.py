@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from growd.runtime.liveness import Heartbeat, Liveness
 
-PERIOD_S: Final = 5.0  # period of the status line
+PERIOD_S: Final = 15.0  # of the status line, whose text takes 3 ms
 START_S: Final = 60.0  # by which the start timeout is extended each time
 LONGEST_START_S: Final = 900.0  # no extension after this; repairing a damaged 256 MB file takes minutes
 FIRST_PASSED: Final = 3  # file descriptor of the first passed socket (sd_listen_fds(3))
@@ -99,7 +99,7 @@ class ServiceManager:
             if not self._is_ready and time.monotonic() - began < LONGEST_START_S:
                 self._notify(f"EXTEND_TIMEOUT_USEC={round(START_S * _MICRO)}")
             self.send_status(_sentence(stuck) if stuck else self._status_line())
-            await asyncio.sleep(period)  # real: the watchdog's time is
+            await asyncio.sleep(period if self._is_ready else period / 3)  # real: the watchdog's time is
 
     def _log_stuck(self, stuck: list[Heartbeat]) -> None:
         """Log each loop once when it gets stuck, and once when it advances again."""

@@ -20,7 +20,7 @@ from growd.recipes.position import Position, time_of_day
 from growd.recipes.run import FINISHED, MAX_RECORD, NOT_VALID, Order, Ran, Run, ended, record
 from growd.recipes.status import ActiveRun, DocumentWatch, RunStatus
 from growd.recipes.waiting import OrderKeeper
-from growd.runtime.clock import whole_microseconds
+from growd.runtime.clock import until_beat, whole_microseconds
 from growd.runtime.liveness import STORE_S
 from growd.runtime.pauses import Pauses
 from growd.runtime.sentence import Sentence, code_of, reworded
@@ -116,7 +116,7 @@ class RecipeRunner:
                     heart.beat()
                     with self._logged("tick", Exception):  # no error prevents the next tick
                         await self._tick()
-                    await self._clock.sleep(self._period)
+                    await self._clock.sleep(until_beat(self._clock, self._period))
 
     # for `RecipeServices`
 
@@ -525,8 +525,10 @@ class RecipeRunner:
     async def _save_progress_regularly(self) -> None:
         with self._liveness.heartbeat(f"{self.node.name}: progress", STORE_S) as heart:
             while True:
-                await self._clock.sleep(self._period)
+                await self._clock.sleep(until_beat(self._clock, self._period))
                 heart.beat()
+                if self._is_shown and self.by_hand.is_saved and self.active is None:
+                    continue
                 async with self._lock:
                     if not self._is_shown:
                         await self._show()

@@ -19,7 +19,7 @@ from growd.bus.messages import MessageType, Quality
 from growd.control.topics import commanded, desired, measured
 from growd.host.hold import Hold
 from growd.host.machine import MachineStatus
-from growd.runtime.clock import RealClock
+from growd.runtime.clock import RealClock, until_beat
 from growd.runtime.sentence import plain
 from growd.status.model import (
     AttainmentStatus,
@@ -141,7 +141,7 @@ class StatusNode:
                 else:
                     steady_until = now + STEADY_S
                 publisher.publish(found)
-            await clock.sleep(_LOOK_S)
+            await clock.sleep(until_beat(clock, _LOOK_S))
 
     async def look_up(self) -> None:
         """Let all other nodes look up what they do not know at once: the machine, the database, files."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from bisect import bisect_left
 from functools import partial
 from importlib import import_module
+from math import inf
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
@@ -263,8 +265,8 @@ class _RecentReadings:
     def add(self, now: float, ppm: float) -> None:
         if self._readings and now - self._readings[-1][0] > self._gap_s:
             self.clear()
-        begin = now - self._look_back_s - self._gap_s
-        self._readings = (*(each for each in self._readings if each[0] >= begin), (now, ppm))
+        first = bisect_left(self._readings, (now - self._look_back_s - self._gap_s, -inf))
+        self._readings = (*self._readings[first:], (now, ppm))
 
     def air(self, now: float, wanted: CalibrationKind) -> SteadyAir:
         """What was measured in the time that a calibration looks back."""

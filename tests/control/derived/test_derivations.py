@@ -78,6 +78,20 @@ async def rig():
         yield rig
 
 
+async def test_a_value_is_calculated_with_the_inputs_that_it_has_and_sums_at_multiples_of_their_period():
+    rig = Rig((DEGC, PERCENT, LUX))
+    rig.clock.stall(3.0)
+    async with running(rig.clock, rig.derivations):
+        await rig.give(air_temperature=25.0, air_humidity=60.0, light_illuminance=5_000.0)
+        before = {name: rig.last(name).number for name in (*OF_AIR, PAR)}
+        await rig.give(light_illuminance=6_000.0)
+        assert {name: rig.last(name).number for name in (*OF_AIR, PAR)} == before | {PAR: 2}
+        await rig.give(air_humidity=61.0)
+        assert {name: rig.last(name).number for name in before} == dict.fromkeys(before, 2)
+        await rig.clock.advance(7.1)
+        assert rig.last("light_photoperiod").number == 1
+
+
 async def test_the_air_has_a_deficit_a_dew_point_and_an_absolute_humidity_once_both_values_are_there(rig):
     await rig.give(air_temperature=25.0)
     await rig.clock.advance(10)

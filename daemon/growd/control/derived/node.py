@@ -21,6 +21,7 @@ from growd.control.derived.psychrometrics import (
 from growd.control.derived.sums import DegreeDays, LightOfDay
 from growd.control.topics import LIGHT_CHANNELS, desired, light_channels, measured
 from growd.output_roles import ON_FROM
+from growd.runtime.clock import until_beat
 from growd.variables import (
     ABSOLUTE_HUMIDITY,
     DAILY_LIGHT_INTEGRAL,
@@ -52,7 +53,7 @@ OUTLOOK_S: Final = 300.0
 
 _DAY_S: Final = 86_400.0
 _WORST: Final = (Quality.FAULT, Quality.STALE, Quality.WARM_UP)
-_OF_AIR: Final[dict[str, Callable[[float, float], float]]] = {
+_OF_AIR: Final[dict[str, Callable[..., float]]] = {
     VAPOUR_PRESSURE_DEFICIT: vapour_pressure_deficit_kpa,
     DEW_POINT: dew_point_degc,
     ABSOLUTE_HUMIDITY: absolute_humidity_g_m3,
@@ -144,7 +145,10 @@ class Derivations:
 
     def daylight_ppfd(self) -> float:
         """The part of the PPFD that is not of the lamp."""
-        ppfd, share = self.ppfd() or 0.0, self.lamp_share()
+        return self._daylight_in(self.ppfd() or 0.0)
+
+    def _daylight_in(self, ppfd: float) -> float:
+        share = self.lamp_share() if ppfd else 0.0
         if not share:
             return ppfd
         if self._daylight_lux is not None:
@@ -181,10 +185,12 @@ class Derivations:
         async for first in inbox:
             message: Message | None = first
             self._add_up()
+            changed: set[str] = set()
             while message is not None:  # both of one reading of a sensor
                 self.node.attempt(self._take, message)
+                changed.add(self._topics[message.topic])
                 message = inbox.get_nowait()
-            self._calculate()
+            self._calculate(changed)
 
     def _take(self, message: Message) -> None:
         arrival = self._clock.monotonic() - max(0.0, self._clock.time() - message.time)
@@ -192,14 +198,12 @@ class Derivations:
             message.known, message.quality, message.time, arrival
         )
 
-    def _calculate(self) -> None:
-        for variable, formula in _OF_AIR.items():
-            self._derive(variable, formula)
-        self._derive(PPFD, self._ppfd)
+    def _calculate(self, changed: set[str]) -> None:
+        for variable, formula in {**_OF_AIR, PPFD: self._ppfd}.items():
+            if variable in self._outputs and not changed.isdisjoint(VARIABLES[variable].derived_from):
+                self._derive(variable, formula)
 
     def _derive(self, variable: str, formula: Callable[..., float]) -> None:
-        if variable not in self._outputs:
-            return
         quality, inputs = self._quality(variable)
         if quality is Quality.OK:
             value = formula(*(each.value for each in inputs))
@@ -260,7 +264,7 @@ class Derivations:
                 self._publish_sums()
                 if self._clock.monotonic() - self._saved >= SAVE_S:
                     await self._save()
-                await self._clock.sleep(PERIOD_S)
+                await self._clock.sleep(until_beat(self._clock, PERIOD_S))
 
     def _add_up(self) -> None:
         """Add the time since the last call to the sums, at the values of that time."""
@@ -273,9 +277,10 @@ class Derivations:
         if DAILY_LIGHT_INTEGRAL in self._outputs:
             ppfd, known_s = self._during(PPFD, began, now)
             self.light.add(ppfd, known_s)
-            if known_s and self.daylight.add(self.daylight_ppfd(), known_s, self.light.wall):
+            if known_s and self.daylight.add(self._daylight_in(ppfd), known_s, self.light.wall):
                 self._saved = -SAVE_S
-            self.light.add_unknown(now - began - known_s)
+            if (unknown_s := now - began - known_s) > 0:
+                self.light.add_unknown(unknown_s)
         if DEGREE_DAYS in self._outputs and self._is_counting:
             temperature, known_s = self._during(TEMPERATURE, began, now)
             self._degree_days.add(temperature, known_s)

@@ -14,7 +14,7 @@ from growd.control.interlocks.remarks import RAISED_BY_VALVE, Remarks, driven_by
 from growd.control.interlocks.reports import INTERLOCK, Reports
 from growd.control.interlocks.saved_states import SavedStates
 from growd.control.topics import desired, measured, raw
-from growd.runtime.clock import until_beat
+from growd.runtime.clock import ROUNDING_S, until_beat
 from growd.runtime.sentence import Sentence, code_of, document, problem, reworded
 
 if TYPE_CHECKING:
@@ -218,8 +218,8 @@ class Interlocks:
         self._levels[device, output] = level
         trackers = self._trackers.get(output, ())
         now = self._clock.monotonic()
-        if trackers and now > self._updated_at:
-            self._update()  # count the time with the previous level first
+        if trackers and now - self._updated_at > ROUNDING_S:
+            self._update()  # count the time with the previous level first, once for all outputs of a device
         is_beside_tank = level != 0 and self._is_beside_tank(device)
         for only, times, of_tank in trackers:
             if only in ("", device) and not (of_tank and is_beside_tank):
@@ -259,34 +259,45 @@ class Interlocks:
                 self._take(last)
 
     async def _listen(self, messages: Subscription) -> None:
+        concerned: dict[Interlock, None] = {}
         async for message in messages:
-            self._take(message)
+            concerned |= dict.fromkeys(self._take(message))
             if not len(messages):  # a reading has several variables
-                self._update()
+                self._judge(concerned)
+                concerned.clear()
 
-    def _take(self, message: Message) -> None:
+    def _take(self, message: Message) -> list[Interlock]:
+        """Take a message. Returns the interlocks that it concerns."""
         value, now = message.known, self._clock.monotonic()
+        concerned = []
         if message.topic in self._heard:
             for each in self._interlocks:
                 if message.topic in each.listens:
                     each.on_message(message.topic, value, now)
+                    concerned.append(each)
         if (followed := self._set_points.get(message.topic)) is not None:
             for each in self._interlocks:
                 if followed in each.follows:
                     each.on_set_point(followed, value)
+                    concerned.append(each)
         if message.topic not in self._topics:
-            return
+            return concerned
         variable, device = self._topics[message.topic]
         self._readings.take(variable, device, value, now)
         for each in self._interlocks:
             if variable in each.reads:
                 each.on_reading(variable, device, value, now)
+                concerned.append(each)
+        return concerned
 
     def _update(self) -> None:
-        now = self._updated_at = self._clock.monotonic()
+        self._updated_at = self._clock.monotonic()
+        self._judge(self._interlocks)
+
+    def _judge(self, interlocks: Iterable[Interlock]) -> None:
+        now, is_changed = self._clock.monotonic(), False
         wall = self.saved.wall.time(now)
-        is_changed = False
-        for each in self._interlocks:
+        for each in interlocks:
             each.update(now, wall)
             is_changed |= self._reports.follow(each)
             if isinstance(each, PersistentInterlock):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from growd.bus.messages import Quality
 from growd.control.topics import desired
+from growd.runtime.clock import until_beat
 from growd.runtime.liveness import LOOP_S
 from growd.runtime.sentence import Sentence, problem
 from growd.variables import VARIABLES
@@ -95,7 +96,7 @@ class Planner(ABC):
             while True:
                 heart.beat()
                 self._plan()
-                await self._clock.sleep(self._period)
+                await self._clock.sleep(until_beat(self._clock, self._period))
 
     def _plan(self) -> None:
         value = None if self._is_direct else self._set_point()
