@@ -81,12 +81,12 @@ function readAhead(level) {
     const number = Number(String(key).slice(-SEQUENCE_DIGITS));
     const step = number - last;
     last = number;
-    const value = known.get(key);
-    if (value !== undefined) {
-      process.nextTick(callback, null, value);
+    const isText = options.asBuffer === false; // attachments are not
+    if (isText && known.has(key)) {
+      process.nextTick(callback, null, known.get(key));
       return;
     }
-    if (isReading || options.asBuffer || !step || !(Math.abs(step) <= MOST_STEP)) {
+    if (!isText || isReading || !step || !(Math.abs(step) <= MOST_STEP)) {
       get(key, options, callback);
       return;
     }

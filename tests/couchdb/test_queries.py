@@ -1,5 +1,6 @@
 """Lists, views and bulk reads: embedded server and CouchDB answer the same."""
 
+from base64 import b64decode, b64encode
 from urllib.parse import quote
 
 import pytest
@@ -308,3 +309,22 @@ async def test_rows_are_right_after_each_write(couch, database, descending):
         by_id[changed["_id"]] = changed | {"_rev": answer.json["rev"]}
         if n % 7 == 0:
             del by_id[changed["_id"]]
+
+
+@pytest.mark.parametrize("descending", ["false", "true"])
+async def test_attachments_are_whole_after_documents_were_read(couch, database, descending):
+    contents = {f"{n}": bytes([n, 255 - n, 128]) for n in range(12)}
+    docs = [
+        {"_id": key, "_attachments": {"a": {"content_type": "image/png", "data": b64encode(one).decode()}}}
+        for key, one in contents.items()
+    ]
+    assert (await couch("POST", f"{database}/_bulk_docs", {"docs": docs})).status == 201
+    listed = f"{database}/{ALL}?include_docs=true&descending={descending}"
+    for key, content in contents.items():
+        assert len((await couch("GET", listed)).json["rows"]) == len(contents)
+        assert (await couch("GET", f"{database}/{key}/a")).body == content
+        with_data = await couch("GET", f"{listed}&attachments=true")
+        rows = {
+            row["id"]: b64decode(row["doc"]["_attachments"]["a"]["data"]) for row in with_data.json["rows"]
+        }
+        assert rows == contents
