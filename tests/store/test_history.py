@@ -12,7 +12,7 @@ from yarl import URL
 from growd.bus.errors import BusyError, InvalidValueError, UnknownNameError
 from growd.store.errors import CouchUnavailableError
 from growd.store.history import events
-from growd.store.history import history as module
+from growd.store.history import query as module
 from growd.store.history.grid import Grid
 from growd.store.history.history import HistoryTimeoutError
 from growd.store.history.query import HistoryQuery
