@@ -6,10 +6,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from growd.config.chamber import chambers_of
-from growd.config.condition_checks import faults_of_conditions
+from growd.config.control_checks import faults_of_conditions, loop_faults
 from growd.config.devices import Light, Sensor
 from growd.config.findings import Finding, at, once
-from growd.config.loop_checks import loop_faults
 from growd.config.outputs import PWM_PINS, SOFTWARE_PWM_HZ
 from growd.config.sensor_checks import KINDS_WITH, no_variable, sensor_faults, shared_places
 from growd.output_roles import ON_FROM

@@ -27,14 +27,9 @@ class Doser:
         self.minimum_cycle_s = minimum_cycle_s
         self.is_on = False
         self._is_held = False
-        self._owed_s = 0.0
+        self.owed_s = 0.0  # on-time in seconds that is due; negative if it was on for too long
         self._since_s = math.inf  # since the last edge
         self._started_s = math.inf  # since the last start
-
-    @property
-    def owed_s(self) -> float:
-        """Seconds of on-time that are due; negative if it was on for too long."""
-        return self._owed_s
 
     def advance(self, demand: float, seconds: float, *, is_held: bool = False) -> bool:
         """Advance by `seconds` with this demand (0..1). Returns whether the output is on from now on.
@@ -43,10 +38,10 @@ class Doser:
         """
         self._is_held = is_held and self.is_on
         most = max(self.minimum_on_s + self.minimum_off_s, self.minimum_cycle_s * demand)
-        owed = self._owed_s + (demand - (self.is_on and not self._is_held)) * seconds
-        self._owed_s = max(-most, min(most, owed))
+        owed = self.owed_s + (demand - (self.is_on and not self._is_held)) * seconds
+        self.owed_s = max(-most, min(most, owed))
         if self.is_on and demand <= 0:
-            self._owed_s = min(0.0, self._owed_s)
+            self.owed_s = min(0.0, self.owed_s)
         self._since_s += seconds
         self._started_s += seconds
         if self._is_held:
@@ -62,13 +57,13 @@ class Doser:
     def end(self) -> None:
         """Count as off from now on, and drop what is due."""
         self._switch(False)
-        self._owed_s = 0.0
+        self.owed_s = 0.0
 
     def shut(self) -> None:
         """Switch off at once, and drop what is due. The next dose need not wait for the end of the cycle."""
         if self.is_on:
             self._switch(False)
-        self._owed_s = 0.0
+        self.owed_s = 0.0
         self._started_s = math.inf
 
     def _switch(self, on: bool) -> None:  # noqa: FBT001  its name says it
@@ -81,9 +76,9 @@ class Doser:
             return math.inf if demand > 0 else 0.0
         if self.is_on:
             least = self.minimum_on_s - self._since_s
-            return max(least, _time(self._owed_s, 1.0 - demand) if demand > 0 else 0.0)
+            return max(least, _time(self.owed_s, 1.0 - demand) if demand > 0 else 0.0)
         least = max(self.minimum_off_s - self._since_s, self.minimum_cycle_s - self._started_s)
-        return max(least, _time(self.minimum_on_s - self._owed_s, demand))
+        return max(least, _time(self.minimum_on_s - self.owed_s, demand))
 
 
 def _time(amount: float, rate: float) -> float:

@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.recipes.formats import InvalidRecipeError, NoDatabaseError, RecipeRefusedError
-from growd.recipes.interpreted import interpreted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -63,3 +62,10 @@ def _check_id(recipe_id: str) -> None:
             f"recipe_id: expected 1 to {MAX_ID} printable characters, not beginning with _, "
             f"got {recipe_id[:MAX_ID]!r}"
         )
+
+
+def interpreted(recipe: Any, reach: Reach | None) -> tuple[Plan, list[RecipeFinding]]:
+    """As `interpreter.interpret`. Blocking: call it in a thread, which also imports all that a run needs."""
+    from growd.recipes import changes, interpreter  # noqa: F401, PLC0415
+
+    return interpreter.interpret(recipe, reach)

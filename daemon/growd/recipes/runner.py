@@ -14,7 +14,7 @@ from growd.bus.errors import BusError
 from growd.bus.messages import STRING, Quality
 from growd.recipes.by_hand import SetPointsByHand
 from growd.recipes.formats import InvalidRecipeError, NotRecordedError, RecipeRefusedError
-from growd.recipes.interpreted import interpreted
+from growd.recipes.library import interpreted
 from growd.recipes.plan import Phase, Plan
 from growd.recipes.position import Position, time_of_day
 from growd.recipes.run import FINISHED, MAX_RECORD, NOT_VALID, Order, Ran, Run, ended, record

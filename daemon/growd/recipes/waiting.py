@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from growd.recipes.formats import NotRecordedError
-from growd.recipes.interpreted import interpreted
+from growd.recipes.library import interpreted
 from growd.recipes.position import CONFIRM_S
 from growd.recipes.run import Order
 from growd.runtime.text import duration, moment
