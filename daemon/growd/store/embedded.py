@@ -11,7 +11,7 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING, Final
 
-from growd.runtime.clock import RealClock
+from growd.runtime.clock import RealClock, until_beat
 from growd.runtime.npm import lacks_packages, npm_command
 from growd.runtime.pauses import Pauses
 from growd.store.errors import EmbeddedDatabaseError
@@ -166,7 +166,7 @@ class EmbeddedDatabase:
         try:
             while unanswered < UNANSWERED:
                 asking = asking or asyncio.create_task(_answers(port), name="embedded database: question")
-                await self._clock.sleep(ASK_EVERY_S)
+                await self._clock.sleep(until_beat(self._clock, ASK_EVERY_S))
                 unanswered += 1
                 if asking.done():
                     unanswered = 0 if asking.result() else unanswered

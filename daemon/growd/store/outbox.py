@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from growd.runtime.clock import until_beat
 from growd.runtime.liveness import STORE_S, Liveness
 from growd.runtime.supervisor import TaskFault
 from growd.runtime.worker import Worker
@@ -437,7 +438,7 @@ class Outbox:
         while True:
             await self._wake.wait()
             heart.beat()
-            await self._clock.sleep(self._interval)
+            await self._clock.sleep(until_beat(self._clock, self._interval))
             self._wake.clear()
             try:
                 await self.flush()
