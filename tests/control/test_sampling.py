@@ -235,6 +235,16 @@ async def test_a_device_that_answers_again_lets_the_others_of_its_bus_try_soon()
             assert state_of(bus)["message"] == "absent"
 
 
+async def test_a_device_that_is_not_ready_after_its_bus_recovered_is_asked_each_interval():
+    device = Device(*[OSError("the bus is stuck")] * 3, NotReadyError())
+    async with sampling(device) as (_, clock, worker, _seen):
+        await clock.advance(10)
+        worker.recovered += 1
+        before, begins = len(device.times), clock.monotonic()
+        await clock.advance(6)
+        assert len(device.times) - before <= 1 + (clock.monotonic() - begins)
+
+
 @pytest.mark.parametrize("value", [40_001.0, -1.0, float("nan"), None])
 async def test_a_value_out_of_range_is_a_fault_of_that_variable_alone(value):
     async with sampling(Device({**GOOD, "air_carbon_dioxide": value})) as (bus, clock, _, seen):

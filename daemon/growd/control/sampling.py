@@ -159,7 +159,7 @@ class Sampler:
         self._retry_in = 0.0
         self._slot = 0.0
         self._failures = 0
-        self._recovered = 0  # of the worker, at the last failure
+        self._recovered = 0  # of the worker, at the last reading
         self._waiting_since: float | None = None
 
     def offer(
@@ -200,6 +200,7 @@ class Sampler:
             self._calls.close()
 
     async def _sample(self) -> None:
+        self._recovered = self._worker.recovered
         try:
             reading = await self._calls.run(self._read)
         except self._not_ready:
@@ -224,7 +225,7 @@ class Sampler:
 
     @property
     def _may_answer(self) -> bool:
-        """Whether another device of the bus has answered again since this one has failed."""
+        """Whether another device of the bus has answered again since this one, which fails, was asked."""
         return self._failures > 1 and self._worker.recovered != self._recovered
 
     def _delay(self) -> float:
@@ -260,7 +261,6 @@ class Sampler:
         sentence = of_error(error)
         interval: float = self._interval.value
         self._failures += 1
-        self._recovered = self._worker.recovered
         if self._failures == 1:
             self._retry_in = min(interval, SECOND_TRY_S)
             self._health.failed_once(sentence)
