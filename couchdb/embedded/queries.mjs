@@ -18,7 +18,7 @@ const STALE = {
   stale: { ok: 'ok', update_after: 'update_after' },
   update: { true: undefined, lazy: 'update_after', false: 'ok' },
 };
-const AT_ONCE = 8; // queries of one request
+const [MOST_QUERIES, MOST_ROWS, AT_ONCE] = [1000, 100_000, 8]; // of several queries in one request
 const START_IDS = ['startkey_docid', 'start_key_doc_id'];
 const END_IDS = ['endkey_docid', 'end_key_doc_id'];
 
@@ -62,13 +62,22 @@ async function runQueries(req, run) {
   if (!Array.isArray(queries)) {
     throw new HttpError(400, 'bad_request', `'queries' must be a JSON array, not ${JSON.stringify(queries)}`);
   }
+  if (queries.length > MOST_QUERIES) {
+    throw new HttpError(400, 'bad_request', `'queries' may have at most ${MOST_QUERIES} queries, not ${queries.length}`);
+  }
   const common = textOptions(req);
   const all = queries.map((query) => ({ ...common, ...bodyOptions(query) }));
   const results = await Promise.all(all.slice(0, 1).map((options) => run(req, options)));
+  let rows = 0;
   const worker = async () => {
-    while (results.length < all.length) {
+    while (results.length < all.length && !req.socket.destroyed) {
       const place = results.push(undefined) - 1;
       results[place] = await run(req, { stale: 'ok', ...all[place] }); // the first has updated the index
+      rows += results[place].rows.length;
+      if (rows > MOST_ROWS) {
+        all.length = 0; // the other workers end
+        throw new HttpError(400, 'bad_request', `the queries have over ${MOST_ROWS} rows together: ask for fewer`);
+      }
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, worker));

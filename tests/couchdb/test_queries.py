@@ -134,10 +134,19 @@ async def test_several_queries_in_one_request(couch, filled, path, queries, expe
     assert [ids(result["rows"]) for result in answer.json["results"]] == expected
 
 
-@each("body", [{}, {"queries": 5}])
+@each("body", [{}, {"queries": 5}, {"queries": [{"limit": 1}, *[{"limit": -1}] * 9]}])
 async def test_malformed_queries_are_refused(couch, filled, body):
     for path in (ALL, SUMS):
         assert (await couch("POST", f"{filled}/{path}/queries", body)).status == 400
+
+
+@each(("number", "rows", "status"), [(1_000, 1, 200), (1_001, 1, 400), (600, 200, 400)])
+async def test_several_queries_are_bounded_in_number_and_rows(node, store, number, rows, status):
+    """Of the embedded server, whose memory they would fill."""
+    docs = [{"_id": f"{n:03}"} for n in range(200)]
+    assert (await node("POST", f"{store}/_bulk_docs", {"docs": docs})).status == 201
+    body = {"queries": [{"limit": rows}] * number}
+    assert (await node("POST", f"{store}/{ALL}/queries", body)).status == status
 
 
 async def test_a_view_in_several_queries_is_reduced(couch, filled):
