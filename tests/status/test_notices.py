@@ -100,6 +100,19 @@ async def test_a_malformed_problem_hides_no_others(wrong):
     assert [each.name for each in bus.liveness.components() if each.failures] == ["part"]
 
 
+async def test_a_malformed_detail_hides_nothing_else():
+    bus, good = Bus(ManualClock()), msgspec.to_builtins(SIMULATED)
+    status = StatusNode(bus, ["e"])
+    bus.node("part").describe("problems", lambda: [{"text": None}, good])
+    other = bus.node("other")
+    other.describe("device", lambda: 5)
+    other.describe("line", lambda: 5)
+    (notice,) = status.node.information()["status"]["notices"]
+    assert notice["text"] == SIMULATED.text
+    failed = {each.name for each in bus.liveness.components() if each.failures}
+    assert failed == {"part", "other"}
+
+
 async def test_the_node_has_the_notices_with_the_status():
     bus = Bus(ManualClock())
     status = StatusNode(bus, ["e"])

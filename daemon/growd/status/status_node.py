@@ -317,11 +317,11 @@ class _Details:
 
     def devices(self) -> list[DeviceStatus]:
         """All devices, each with its line."""
-        lines = {
-            one["device"]["name"]: one["line"]["name"]
-            for one in self._details.values()
-            if {"device", "line"} <= {*one}
-        }
+        lines: dict[str, str] = {}
+        for node, one in self._details.items():
+            if {"device", "line"} <= {*one}:
+                with self._reporting(node):
+                    lines[one["device"]["name"]] = one["line"]["name"]
         return [replace(each, line=lines.get(each.name, "")) for each in self.each("device", DeviceStatus)]
 
     def each(self, name: str, kind: type[T]) -> list[T]:
@@ -343,7 +343,9 @@ class _Details:
         found: list[T] = []
         for node, several in given:
             with self._reporting(node):
-                found.extend(msgspec.convert(each, kind) for each in several)
+                for each in several:
+                    with self._reporting(node):
+                        found.append(msgspec.convert(each, kind))
         return found
 
 
