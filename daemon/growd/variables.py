@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -69,9 +69,10 @@ class Variable(msgspec.Struct, frozen=True):
     jump: float = inf
     relative_jump: float = 0.0
     is_output: bool = False
-    ends: str = ""
+    ends: Literal["", "low", "high", "low high"] = ""
     """Of its range, where it can really be: "low" of light at night, "high" of the humidity of fog. At an
-    end that is not named the sensor has reached its limit, or has no probe: there is no water of pH 0."""
+    end that is not named the sensor has reached its limit, or has no probe: there is no water of pH 0. Both
+    are those of a calibration (dry and wet) or of a day; what is counted or weighed begins at 0."""
 
     derived_from: tuple[str, ...] = ()
     """The variables from which it is calculated, if nothing measures it."""

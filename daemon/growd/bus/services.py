@@ -60,6 +60,7 @@ class Service(msgspec.Struct, frozen=True):
     async def call(self, given: Any = None, who: str = "", *, user: str = "") -> dict[str, Any]:
         """Call it with an array of arguments in order, an object of them by name, or None for none.
 
+        The caller is `user`, or at the address `who` without a login.
         Raises `InvalidArgumentsError` or `InvalidValueError` before the handler is called, and
         `InvalidAnswerError` if its answer does not match `reply`.
         """

@@ -20,7 +20,7 @@ EARLIEST: Final = 946_684_800.0
 """2000-01-01: an earlier time of a client or of old data is of a clock that was never set."""
 
 ROUNDING_S: Final = 1e-3
-"""A beat that is as near as this has just been."""
+"""Seconds: what is as near as this is at the same time."""
 
 _TIME_ERROR: Final = 5
 """The result of adjtimex(2) for a clock that is not synchronised."""

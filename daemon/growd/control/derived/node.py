@@ -199,9 +199,9 @@ class Derivations:
         )
 
     def _calculate(self, changed: set[str]) -> None:
-        for variable, formula in {**_OF_AIR, PPFD: self._ppfd}.items():
+        for variable in (*_OF_AIR, PPFD):
             if variable in self._outputs and not changed.isdisjoint(VARIABLES[variable].derived_from):
-                self._derive(variable, formula)
+                self._derive(variable, _OF_AIR.get(variable, self._ppfd))
 
     def _derive(self, variable: str, formula: Callable[..., float]) -> None:
         quality, inputs = self._quality(variable)
