@@ -15,6 +15,7 @@ from growd.output_roles import ROLES, OutputClass
 from growd.variables import (
     CARBON_DIOXIDE,
     FAN,
+    HUMIDITY,
     TEMPERATURE,
     VALVE,
     VARIABLES,
@@ -131,8 +132,9 @@ def _of_output(chamber: Chamber, output: Output) -> Iterator[Fault]:
         )
         yield "kind", reason
     is_fan = CARBON_DIOXIDE in output.drives or _FAN_NAME.search(output.name)
-    cools = output.is_a(OutputClass.COOLER, OutputClass.DEHUMIDIFIER) and "air_" in output.own_variable
-    if output.variable is None and cools and is_fan:
+    cools = output.is_a(OutputClass.COOLER, OutputClass.DEHUMIDIFIER)
+    of_air = not {TEMPERATURE, HUMIDITY}.isdisjoint(output.effects)
+    if output.variable is None and cools and of_air and is_fan:
         reason = (
             f"is missing, so {output.name} is a {ROLES[output.own_variable].name}, and no exhaust "
             f'fan for the interlocks of CO2; set variable = "{FAN}", or "{output.own_variable}"'

@@ -8,7 +8,7 @@ import { useSignal } from "../lib/signal.js";
 import { useJudgement } from "../lib/verdict.js";
 
 const DAY = 86_400;
-const YOUNG_S = 600;
+const SHORTEST_S = 600; // of a curve that begins with the first value
 const MARKS = { at_set_point: "✓", approaching: "…", off: "▲", unknown: "✖\ufe0e", free: "", starting: "" };
 const SHORT = { "µmol/m²/s": "µmol", "mol/m²": "mol", "°C d": "°C d" };
 const TALL = 40; // of the drawing; it is 100 wide
@@ -102,7 +102,7 @@ function Spark({ series, step, message, judged, unit }) {
 function drawn({ measured, desired, holds_s: holds }, step, message, { low: least, high: most }, unit) {
   const end = Math.max(message?.time ?? 0, growdNow());
   const first = measured.before ? 0 : measured.time[0] ?? end;
-  const start = Math.max(end - DAY, Math.min(first, end - YOUNG_S)); // of a young chamber from its first value on
+  const start = Math.max(end - DAY, Math.min(first, end - SHORTEST_S)); // of a young chamber from its first value on
   const points = measured.time.map((time, i) => [Math.min(time + step / 2, message?.time ?? end), measured.mean[i]]).filter(([time]) => time > start);
   if (message?.quality === "ok" && Number.isFinite(message.value)) points.push([message.time, message.value]);
   const half = least != null && most != null ? (most - least) / 2 : 0;
