@@ -53,19 +53,12 @@ class SetPointStore(Protocol):
 
 
 class RecipeDriver(Protocol):
-    """What drives the set points of the running recipe."""
+    """What drives the set points of the running recipe; see `RecipeRunner`."""
 
-    def written(self, variable: str) -> Written | None:
-        """The set point in force; None if no recipe runs or it has not set the variable yet."""
-
-    def publish_again(self) -> None:
-        """Publish the set points again, after one by hand was released."""
-
-    def describe(self, variable: str) -> str:
-        """The recipe, its value, and when it changes that."""
-
-    def changes_at(self, variable: str) -> float:
-        """When the recipe next changes a variable (UNIX seconds), 0 if that is not known."""
+    def written(self, variable: str) -> Written | None: ...
+    def publish_again(self) -> None: ...
+    def describe(self, variable: str) -> str: ...
+    def changes_at(self, variable: str) -> float: ...
 
 
 class SetPointsByHand:

@@ -21,15 +21,12 @@ _log = logging.getLogger(__name__)
 
 
 class Admitted(Protocol):
-    """A connection of a client."""
+    """A connection of a client; see `ClientConnection`."""
 
     client: str | None
 
-    def close(self) -> None:
-        """Close it."""
-
-    def refuse_head(self, status: int, code: str, sentence: str) -> None:
-        """Refuse the request whose head is unfinished."""
+    def close(self) -> None: ...
+    def refuse_head(self, status: int, code: str, sentence: str) -> None: ...
 
 
 class Admission:

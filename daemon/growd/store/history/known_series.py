@@ -50,8 +50,7 @@ class KnownSeries(msgspec.Struct, frozen=True):
 
 async def stored_series(reader: SourceReader, environment: str) -> KnownSeries:
     """Look up the series of an environment with points. Raises `StoreError`."""
-    at = time.monotonic()
-    return KnownSeries(at, await _stored(reader, environment), 0, {})
+    return KnownSeries(time.monotonic(), await _stored(reader, environment), 0, {})
 
 
 async def with_retired(
