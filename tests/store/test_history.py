@@ -12,7 +12,8 @@ from yarl import URL
 from growd.bus.errors import BusyError, InvalidValueError, UnknownNameError
 from growd.store.errors import CouchUnavailableError
 from growd.store.history import events
-from growd.store.history import query as module
+from growd.store.history import history as requests
+from growd.store.history import query as sizes
 from growd.store.history.grid import Grid
 from growd.store.history.history import HistoryTimeoutError
 from growd.store.history.query import HistoryQuery
@@ -209,7 +210,7 @@ class TestRefusals:
                 await past.ask(T, T + 60, *names, points=points)
 
     async def test_too_much_at_once_without_a_choice_of_variables(self, past, monkeypatch, said):
-        monkeypatch.setattr(module, "MOST_BUCKETS", 1_000)
+        monkeypatch.setattr(sizes, "MOST_BUCKETS", 1_000)
         await past.store(measured(WARMTH, 20, T), measured(CO2, 400, T))
         assert len((await past.ask(T, T + 60, points=500))["series"]) == 2
         with said.raises(InvalidValueError):
@@ -217,7 +218,7 @@ class TestRefusals:
         assert (await past.ask(T, T + 60, points=600, with_series=False))["series"] == []
 
     async def test_too_many_variables_in_the_database(self, past, monkeypatch, said):
-        monkeypatch.setattr(module, "MOST_VARIABLES", 2)
+        monkeypatch.setattr(sizes, "MOST_VARIABLES", 2)
         await past.store(measured(WARMTH, 20, T), measured(CO2, 400, T), measured("light_par", 1, T))
         with said.raises(InvalidValueError):
             await past.ask(T, T + 60)
@@ -239,14 +240,14 @@ async def test_series_are_encoded_one_by_one(past):
 
 
 async def test_too_many_requests_are_refused(past, monkeypatch):
-    monkeypatch.setattr(module, "MOST_REQUESTS", 1)
+    monkeypatch.setattr(requests, "MOST_REQUESTS", 1)
     results = await asyncio.gather(*(past.ask(T, T + 60) for _ in range(3)), return_exceptions=True)
     assert [type(one) for one in results] == [dict, BusyError, BusyError]
     assert (await past.ask(T, T + 60))["series"] == []
 
 
 async def test_one_client_leaves_three_quarters_of_the_places_to_others(past, monkeypatch, said):
-    monkeypatch.setattr(module, "MOST_REQUESTS", 8)
+    monkeypatch.setattr(requests, "MOST_REQUESTS", 8)
     query = HistoryQuery("environment_1", (), T, T + 60, 300)
     async with past.history.answering(query, "192.0.2.1"), past.history.answering(query, "192.0.2.1"):
         with said.raises(BusyError):
