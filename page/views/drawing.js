@@ -189,11 +189,11 @@ export class Drawing {
     const { ctx, plots: { timeline, colours } } = this;
     ctx.textAlign = "center";
     let last = -1;
-    for (const { time, kind } of timeline.events) {
-      const x = Math.round(this.#x(time));
-      if (x < this.left || x > this.left + this.wide || (x - last < 2 && kind !== "note")) continue;
+    for (const event of timeline.events) {
+      const x = Math.round(this.#x(event.time));
+      if (x < this.left || x > this.left + this.wide || (x - last < 2 && event.kind !== "note")) continue;
       last = x;
-      const mark = markOf(kind);
+      const mark = markOf(event);
       ctx.globalAlpha = mark === "other" ? 0.25 : 0.6;
       this.#stroke(new Path2D(`M${x} ${EDGES[0]}v${this.tall}`), colours[mark]);
       ctx.globalAlpha = 1;
