@@ -332,6 +332,9 @@ RED = """(box) => {
         ([("interlock", "problem_over")], [False]),
         ([("hold", "hold_set")], [True]),
         ([("hold", "hold_released")], [False]),
+        ([("recovery", "recovered"), ("fault", "device_failed")], [False, True]),
+        ([("fault", "device_failed"), ("recovery", "recovered")], [True, False]),
+        ([("fault", "device_failed"), ("note", "")], [True, False]),
     ],
 )
 async def test_the_begin_of_a_problem_is_red_and_its_end_is_not(shared, browser, events, is_red):
