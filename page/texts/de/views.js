@@ -86,6 +86,7 @@ export const TEXTS = {
   recipe_begin_with: "Beginnen mit",
   recipe_a_place: "einer Position im Plan",
   recipe_offset: "Position ({unit})",
+  recipe_nowhere: "Ab 0, weniger als {end} {unit}: dort endet das Rezept",
   recipe_pick: "Ein Tippen auf den Plan wählt ebenfalls die Position.",
   recipe_start_says: ", ab {place} des Rezepts",
   recipe_days: "Tage",

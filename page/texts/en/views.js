@@ -86,6 +86,7 @@ export const TEXTS = {
   recipe_begin_with: "Begin with",
   recipe_a_place: "a position in the plan",
   recipe_offset: "Position ({unit})",
+  recipe_nowhere: "From 0 to less than {end} {unit}, where the recipe ends",
   recipe_pick: "A tap on the plan below chooses the position too.",
   recipe_start_says: ", from {place} of the recipe on",
   recipe_days: "days",
