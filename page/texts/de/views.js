@@ -193,6 +193,7 @@ export const TEXTS = {
   devices_line: "Bus oder Port",
   devices_recoveries: "{name}, {recoveries}-mal wiederhergestellt, {threads} hängende Zugriffe",
   devices_interlocks: "Verriegelungen",
+  devices_pauses: "pausiert",
   devices_tripped: "ausgelöst",
   devices_all_ready: "{count} bereit",
   devices_ready: "bereit",

@@ -193,6 +193,7 @@ export const TEXTS = {
   devices_line: "Bus or port",
   devices_recoveries: "{name}, recovered {recoveries} times, {threads} hung calls",
   devices_interlocks: "Interlocks",
+  devices_pauses: "pauses",
   devices_tripped: "tripped",
   devices_all_ready: "{count} ready",
   devices_ready: "ready",
