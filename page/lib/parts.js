@@ -124,18 +124,24 @@ export const Sheet = ({ title, onClose, children }) => html`<${Dialog} title=${t
 /**
  * A field for a number as the browser's locale writes it. Fields of the type "number" read "1,7" as 17 in some locales.
  *
- * `onNumber` gets NaN while what is typed is not a number from `least` to `most`; the field says so.
+ * `onNumber` gets NaN while what is typed is not a number from `least` to `most`; the field says so. An empty field is `empty`.
  */
-export function NumberInput({ value, decimals = 4, least = -Infinity, most = Infinity, onNumber, ...rest }) {
+export function NumberInput({ value, decimals = 4, least = -Infinity, most = Infinity, empty = NaN, onNumber, ...rest }) {
   const [text, setText] = useState(null); // what is typed
+  const field = useRef();
+  useEffect(() => {
+    if (!Number.isFinite(value) || field.current === document.activeElement) return;
+    field.current.setCustomValidity("");
+    setText(null); // the value came from elsewhere
+  }, [value]);
   const read = ({ target }) => {
     const found = parseNumber(target.value);
     const isRight = found >= least && found <= most && (decimals > 0 || Number.isInteger(found));
     const range = t(decimals > 0 ? "range" : "range_whole", { least: number(least), most: number(most) });
-    target.setCustomValidity(isRight || !target.value ? "" : t("not_a_number", { range }));
+    target.setCustomValidity(isRight || !target.value.trim() ? "" : t("not_a_number", { range }));
     setText(target.value);
-    onNumber(isRight ? found : NaN);
+    onNumber(isRight ? found : target.value.trim() ? NaN : empty);
   };
   const shown = text ?? (Number.isFinite(value) ? typed(value, decimals) : "");
-  return html`<input ...${rest} inputmode="decimal" autocomplete="off" aria-invalid=${Boolean(text) && !Number.isFinite(value)} value=${shown} onInput=${read} onBlur=${() => Number.isFinite(value) && setText(null)} />`;
+  return html`<input ...${rest} ref=${field} inputmode="decimal" autocomplete="off" aria-invalid=${Boolean(text) && !Number.isFinite(value)} value=${shown} onInput=${read} onBlur=${() => Number.isFinite(value) && setText(null)} />`;
 }

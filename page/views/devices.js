@@ -132,13 +132,16 @@ function Interlocks({ environment, status }) {
   </section>`;
 }
 
-const Interlock = ({ of: each, name }) => html`<li>
-    <div class="row spread"><b>${name}</b>
-      <span class=${`badge ${each.tripped ? "bad" : ""}`}>${each.tripped ? `✕ ${t("devices_tripped")}` : `✓ ${t("devices_ready")}`}</span></div>
+function Interlock({ of: each, name }) {
+  const isCalm = each.is_expected || each.is_quiet; // as the verdict takes it
+  const [style, badge] = !each.tripped ? ["", `✓ ${t("devices_ready")}`] : isCalm ? ["", `◦ ${t("devices_pauses")}`] : ["bad", `✕ ${t("devices_tripped")}`];
+  return html`<li>
+    <div class="row spread"><b>${name}</b><span class=${`badge ${style}`}>${badge}</span></div>
     ${each.limits?.length > 0 && html`<div class="faint small">${each.limits.map(limitText).join(" · ")}</div>`}
-    ${each.tripped && html`<div class="small bad">${reasonOf(each)} (${lasted(each.since)})</div>`}
+    ${each.tripped && html`<div class=${`small ${style}`}>${reasonOf(each)} (${lasted(each.since)})</div>`}
     ${each.needs_reset && html`<${Action} admin confirm=${t("help_question", { what: t("help_reset"), reason: reasonOf(each) || name })} run=${() => call(`${each.name}/reset`)}>${t("help_reset")}<//>`}
   </li>`;
+}
 
 function Machine({ status }) {
   const { machine, components, speed } = status;

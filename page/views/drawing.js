@@ -184,20 +184,22 @@ export class Drawing {
     ctx.fillText(`${variableName(name)}${isHeld ? ` ▲ ${t("lane_held")}` : ""}`, this.left + 4, base - 8);
   }
 
-  /** Lines at the times of events with their mark on top. */
+  /** Lines at the times of events with their mark on top; the most severe are drawn last, over the others. */
   #drawEvents() {
+    for (const mark of Object.keys(MARKS)) this.#drawMarks(mark);
+  }
+
+  #drawMarks(mark) {
     const { ctx, plots: { timeline, colours } } = this;
-    ctx.textAlign = "center";
+    Object.assign(ctx, { fillStyle: colours[mark], textAlign: "center" });
     let last = -1;
-    for (const { time, kind } of timeline.events) {
-      const x = Math.round(this.#x(time));
-      if (x < this.left || x > this.left + this.wide || (x - last < 2 && kind !== "note")) continue;
+    for (const event of timeline.events) {
+      const x = Math.round(this.#x(event.time));
+      if (markOf(event) !== mark || x < this.left || x > this.left + this.wide || x - last < 2) continue;
       last = x;
-      const mark = markOf(kind);
       ctx.globalAlpha = mark === "other" ? 0.25 : 0.6;
       this.#stroke(new Path2D(`M${x} ${EDGES[0]}v${this.tall}`), colours[mark]);
       ctx.globalAlpha = 1;
-      ctx.fillStyle = colours[mark];
       ctx.fillText(MARKS[mark], x, EDGES[0] - 5);
     }
   }

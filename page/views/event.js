@@ -4,14 +4,18 @@ import { t } from "../lib/i18n.js";
 import { authorName, deviceName, interlockName, readable } from "../lib/names.js";
 import { translated } from "../lib/verdict.js";
 
-export const MARKS = { note: "▼", bad: "▲", other: "·" };
+/** The marks of events, the most severe last. */
+export const MARKS = { other: "·", note: "▼", bad: "▲" };
+const BAD = /(^|_)(fault|fail(ed|ure)?|interlock|hold|lost|error)(_|$)/;
+const ENDS = /(^|_)(released|over)$/; // codes that end what a "bad" kind of event began
 
-/** The mark of a kind of event: a key of `MARKS`. */
-export const markOf = (kind) => (kind === "note" ? kind : /(^|_)(fault|fail(ed|ure)?|interlock|hold|lost|error)(_|$)/.test(kind) ? "bad" : "other");
+/** The mark of an event: a key of `MARKS`. */
+export const markOf = ({ kind, code, details }) => (kind === "note" ? kind : BAD.test(kind) && !ENDS.test(code || details?.code) ? "bad" : "other");
 
 /** An event in words, with its mark; `code` and `fields` of the stream, `details` of the history say it in the user's language. */
-export function Event({ event: { kind, source = "", message = "", by, code, fields, details } }) {
-  const mark = markOf(kind);
+export function Event({ event }) {
+  const { kind, source = "", message = "", by, code, fields, details } = event;
+  const mark = markOf(event);
   const said = { code: code || details?.code, fields: fields ?? details, text: message };
   const words = translated(said);
   const isNamed = words && (said.fields?.device || said.fields?.variable); // the sentence names its subject

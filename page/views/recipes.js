@@ -1,6 +1,6 @@
 /** Recipes: the running one with its plan, the library, one of them with its start, and the runs. */
 import { address, call, database, get } from "../lib/api.js";
-import { duration, local, moment, number, percent, unix } from "../lib/format.js";
+import { decimalsIn, duration, local, moment, number, percent, unix } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { read, written } from "../lib/json_text.js";
@@ -190,7 +190,7 @@ function Recipe({ environment, id }) {
   useEffect(() => {
     database("GET", `${documentPath(id)}?conflicts=true`).then(setRecipe, ({ message }) => setProblem(message));
   }, []);
-  const answer = usePlan(environment, { recipe_id: id, start: at || offset ? (at || growdTime.value) - offset : 0 }, `${at} ${offset}`);
+  const answer = usePlan(environment, { recipe_id: id, start: at || offset ? (at || growdTime.value) - (offset || 0) : 0 }, `${at} ${offset}`);
   const plan = answer?.plan;
   const text = recipe && written(content(recipe));
   const save = () => {
@@ -238,6 +238,7 @@ function Start({ environment, id, plan, known, at, offset, pick, setAt }) {
   const told = useTold(environment);
   const isTaken = Boolean(told) && told.state !== "idle";
   const [size, unit] = plan.duration < 10_800 ? [60, "minutes"] : plan.duration < 345_600 ? [3_600, "hours"] : [86_400, "days"];
+  const isNowhere = Number.isNaN(offset);
   const [study, setStudy] = useState({});
   const start = async () => {
     const given = Object.entries(study).map(([name, text]) => [name, text.trim()]).filter(([, text]) => text);
@@ -254,13 +255,14 @@ function Start({ environment, id, plan, known, at, offset, pick, setAt }) {
       ${plan.phases.length > 1 && html`<label>${t("recipe_begin_with")}<br /><select value=${plan.phases.findIndex(({ begin }) => begin === offset)} onChange=${({ target }) => pick(plan.phases[target.value]?.begin ?? offset)}>
         <option value="-1">${t("recipe_a_place")}</option>
         ${plan.phases.map(({ name }, i) => html`<option value=${i}>${i + 1}. ${name}</option>`)}</select></label>`}
-      <label>${t("recipe_offset", { unit: t(`recipe_${unit}`) })}<br /><${NumberInput} value=${offset / size} least=${0} onNumber=${(place) => place >= 0 && pick(place * size)} /></label>
+      <label>${t("recipe_offset", { unit: t(`recipe_${unit}`) })}<br /><${NumberInput} value=${offset / size} least=${0} empty=${0} onNumber=${(place) => pick(place * size < plan.duration ? place * size : NaN)} />
+        ${isNowhere && html`<br /><span class="small bad" role="alert">${t("recipe_nowhere", { end: number(plan.duration / size, decimalsIn(plan.duration / size) ?? 3), unit: t(`recipe_${unit}`) })}</span>`}</label>
     </div>
     <p class="faint small">${t("recipe_pick")}</p>
     <details><summary>${t("study")}</summary>
       <div class="fields">${STUDY.map((name) => html`<label key=${name}>${t(`study_${name}`)}<input maxlength="200" placeholder=${known[name]} value=${study[name] ?? ""} onInput=${({ target }) => setStudy({ ...study, [name]: target.value })} /></label>`)}</div>
       <p class="faint small">${t("study_about")}</p></details>
-    <div class="row"><${Action} class="primary" disabled=${isTaken} run=${start}>${t("recipe_start")}<//>
+    <div class="row"><${Action} class="primary" disabled=${isTaken || isNowhere} run=${start}>${t("recipe_start")}<//>
       ${at ? moment(at) : t("recipe_now")}${offset > 0 && t("recipe_start_says", { place: exact(offset) })}</div>
   </section>`;
 }

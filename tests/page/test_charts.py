@@ -315,3 +315,43 @@ async def test_without_the_history_live_values_are_drawn_and_the_reason_is_shown
         await page.goto(address(shared, "charts", "range=hour&variables=air_temperature"))
         await expect(page.get_by_text("the database is not reachable")).to_be_visible()
         await expect(chip(page, "Air temperature")).to_have_text(re.compile(r"\d °C"))
+
+
+RED = """(box) => {
+    const canvas = box.querySelector("canvas"), ratio = devicePixelRatio;
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, 12 * ratio); // above the lines
+    return data.some((red, i) => !(i % 4) && data[i + 3] > 200 && red > 150 && data[i + 1] < 50);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("events", "is_red"),
+    [
+        ([("interlock", "tripped")], [True]),
+        ([("interlock", "released")], [False]),
+        ([("interlock", "problem_over")], [False]),
+        ([("hold", "hold_set")], [True]),
+        ([("hold", "hold_released")], [False]),
+        ([("recovery", "recovered"), ("fault", "device_failed")], [False, True]),
+        ([("fault", "device_failed"), ("recovery", "recovered")], [True, False]),
+        ([("fault", "device_failed"), ("note", "")], [True, False]),
+    ],
+)
+async def test_the_begin_of_a_problem_is_red_and_its_end_is_not(shared, browser, events, is_red):
+    async def answered(route):
+        query = parse_qs(urlsplit(route.request.url).query)
+        start, end = (float(query[name][0]) for name in ("start", "end"))
+        middle = {"time": (start + end) / 2, "message": "", "source": "pump_1"}
+        found = [{**middle, "kind": kind, "details": {"code": code}} for kind, code in events]
+        await route.fulfill(json=past([], breaks=[]) | {"start": start, "end": end, "events": found})
+
+    async with page_at(browser, f"{shared.address}/_svc/", viewport=DESK) as page:
+        await page.route("**/history/**", answered)
+        await page.goto(address(shared, "charts", "range=hour&variables=air_temperature"))
+        await drawn(page)
+        assert await charts(page).evaluate(RED) is any(is_red)
+        await page.get_by_text(re.compile(r"Events \([1-9]")).click()
+        marks = page.locator("details .mark:visible")
+        await expect(marks).to_have_count(len(events))
+        found = [await each.evaluate("(each) => each.matches('.bad')") for each in await marks.all()]
+        assert found[::-1] == is_red

@@ -1,5 +1,6 @@
 """The frame of the page: the way to it, the navigation, and that each view fits and has all texts."""
 
+import itertools
 import re
 
 import pytest
@@ -48,6 +49,26 @@ async def test_each_view_fits_and_has_all_texts(shared, browser, viewport, local
             assert not MISSING_TEXT.findall(text)
             wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert wide <= 0, f"{name} is {wide} px wider than the screen"
+
+
+@pytest.mark.parametrize("locale", ["de-DE", "en-GB"])
+async def test_nothing_in_the_header_of_a_phone_is_cut_or_covered(shared, browser, locale):
+    elsewhere = {"locale": locale, "timezone_id": "Asia/Tokyo"}  # so that the clock is there too
+    async with page_at(browser, address(shared), viewport=PHONE, **elsewhere) as page:
+        await connected(page)
+        parts = page.locator(".who > h1, .who .pill, header .all_safe")
+        await expect(parts).to_have_count(5)
+        for part in await parts.all():
+            cut = await part.evaluate("(each) => each.scrollWidth - each.clientWidth")
+            assert cut <= 0, await part.inner_text()
+        boxes = [await part.bounding_box() for part in await parts.all()]
+        for one, other in itertools.combinations(boxes, 2):
+            is_beside = any(
+                first[at] + first[size] <= second[at] + 1
+                for at, size in (("x", "width"), ("y", "height"))
+                for first, second in ((one, other), (other, one))
+            )
+            assert is_beside, (one, other)
 
 
 async def test_the_whole_navigation_with_the_keyboard(shared, browser):

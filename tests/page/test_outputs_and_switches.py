@@ -63,6 +63,11 @@ drives = ["water_potential_hydrogen"]
 direction = "lowers"
 flow_ml_min = 30
 
+[[output]]
+name = "circulation"
+pin = 23
+variable = "water_circulation"
+
 [[condition]]
 name = "cold"
 outputs = ["acid"]
@@ -97,6 +102,9 @@ async def test_outputs_switches_and_interlocks_are_shown_in_words(tmp_path, brow
         interlocks = page.locator("section").filter(has=page.get_by_role("heading", name="Interlocks"))
         await expect(interlocks).to_contain_text("Condition: cold")
         await expect(interlocks).to_contain_text("Heater / Cooler: never both")
+        pause = interlocks.get_by_role("listitem").filter(has_text="Water not circulated")
+        await expect(pause).to_contain_text("pauses")
+        await expect(pause.locator(".bad")).to_have_count(0)
 
         await page.get_by_role("link", name="Now", exact=True).click()
         for name in ("Humidifier off", "Heater off", "Lamp 0 %"):

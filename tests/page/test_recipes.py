@@ -132,6 +132,29 @@ async def test_a_start_waits_for_its_time_in_the_middle_of_a_recipe(shared, brow
         await expect(page.get_by_text("No recipe is running")).to_be_visible()
 
 
+async def test_a_position_behind_the_end_is_refused_and_an_empty_field_is_the_beginning(shared, browser):
+    async with recipes(shared, browser, "recipe=lettuce_days") as page:
+        position = page.get_by_label("Position (days)")
+        start = page.get_by_role("button", name="Start", exact=True)
+        for text in "41", "-1", "1.5.":
+            await position.fill(text)
+            await expect(position).to_have_attribute("aria-invalid", "true")
+            await expect(page.get_by_role("alert").get_by_text("41 days")).to_be_visible()
+            await expect(start).to_be_disabled()
+        phase = page.get_by_role("combobox", name="Begin with")
+        await phase.focus()
+        await phase.select_option("1")
+        await expect(position).to_have_value("3")
+        await expect(position).to_have_attribute("aria-invalid", "false")
+        await position.fill("3.5")
+        await expect(start).to_be_enabled()
+        await position.fill("")
+        await start.focus()
+        await expect(position).to_have_value("0")
+        await start.click()
+        await expect(page.get_by_text("Phase 1 of 4: germination")).to_be_visible()
+
+
 async def test_an_error_is_said_in_words_and_marked_in_its_field(shared, browser):
     async with recipes(shared, browser, "edit=lettuce_days", locale="de-DE") as page:
         phase = page.get_by_role("group", name="Phase 1", exact=True)
