@@ -145,7 +145,7 @@ class Health:
         if state is self.state:
             self._message = message
             if self._clock.monotonic() - self._counters_at >= COUNTERS_S:
-                self._publish()
+                (self._publish_counters if state is State.OK else self._publish)()
             return
         if self._failed_since is not None:  # any other state ends the outage
             lasted = self._clock.monotonic() - self._failed_since
