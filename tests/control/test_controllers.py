@@ -54,18 +54,6 @@ async def test_without_a_set_point_the_lamp_is_commanded_dark_each_second(rig, q
     assert rig.commanded().last.value == 0.0
 
 
-async def test_measured_light_changes_the_command_with_the_next_second(rig):
-    rig.publish(f"desired/{LUX}", 8000.0)
-    await rig.measure(0.0, 30)
-    before = rig.commanded().last
-    rig.publish(f"measured/{LUX}", 4000.0)
-    await rig.clock.settle()
-    assert rig.commanded().last is before
-    await rig.clock.advance(1)
-    assert rig.commanded().count == before.number + 1
-    assert rig.commanded().last.value != before.value
-
-
 async def test_the_trim_waits_for_the_filter_reaches_full_light_and_does_not_wind_up(rig):
     rig.publish(f"desired/{LUX}", 8000.0)
     await rig.measure(0.0, 18)

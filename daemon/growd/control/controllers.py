@@ -299,7 +299,7 @@ class LightController(Controller):
         value, now = message.known, self._clock.monotonic()
         if message.topic == self._measured_topic:
             self._measured = None if value is None else (value, self._published_at(message))
-            return False  # the trim is slow
+            return True
         if abs((value or 0.0) - (self._desired or 0.0)) > STEP * self._curve().full_lux:
             self._trim_from = now + SETTLE_S
         self._desired = value
