@@ -143,6 +143,7 @@ async def test_two_variables_are_compared_in_three_clicks_and_each_can_be_seen_a
 
 async def minutes(page):
     """The minutes that the charts show."""
+    await expect(moment(page)).to_have_text(re.compile(r"\d\d:\d\d\D.*\d\d:\d\d"))
     first, last = re.findall(r"(\d\d):(\d\d)", await moment(page).inner_text())
     return (60 * (int(last[0]) - int(first[0])) + int(last[1]) - int(first[1])) % 1440
 
