@@ -75,7 +75,7 @@ def growd() -> Iterator[Process]:
         with subprocess.Popen(command, stdout=nowhere, stderr=nowhere) as process:
             try:
                 found = Process(process.pid, port)
-                until_answer(found.url(f"{API}/node/status"))
+                until_answer(found.url("/_svc/ready"))  # before that messages are refused
                 yield found
                 process.terminate()
                 process.wait(PATIENCE_S)
