@@ -92,8 +92,8 @@ async def test_a_run_is_listed_shown_and_exported(tmp_path, config, database_ser
             return json.loads(await ask("run", "show", runs[0]["short_id"], "--json"))
 
         async with asyncio.timeout(60):  # a photo that began before the run would stand for one of it
-            while not json.loads(await ask("camera", "list", "--json"))["photos"]:  # noqa: ASYNC110  no event tells it
-                await asyncio.sleep(0.2)
+            while not json.loads(await ask("camera", "list", "--json"))["photos"]:
+                pass
         for words in STEPS:
             await ask(*words.split(" ", 3))
         photos = json.loads(await ask("camera", "list", "--json"))["photos"]
