@@ -22,9 +22,9 @@ def counters(variable, cycles, on_s, litres=None, *, kwh=None, since=1.0):
     }
 
 
-def commanded(*commands, variable=ACID, rating=Rating(flow_l_min=0.03)):  # noqa: B008  frozen
+def commanded(*commands, variable=ACID, rating=Rating(flow_l_min=0.03), lasts=3_600):  # noqa: B008  frozen
     account = RunAccount(
-        MIDNIGHT, MIDNIGHT + 3_600, UTC, holds_s=lambda _: HOLDS_S, ratings={variable: rating}
+        MIDNIGHT, MIDNIGHT + lasts, UTC, holds_s=lambda _: HOLDS_S, ratings={variable: rating}
     )
     for at, value in commands:
         account.take(
@@ -83,3 +83,16 @@ def test_channels_of_the_lamp_have_their_energy_without_commands_of_their_own():
     assert lamp.energy_kwh == pytest.approx(0.1)
     assert len(lamp.days_on_s) == len(HELD.days)
     assert [one.variable for one in with_counted(HELD, end, end).outputs] == [ACID]  # it was dark
+
+
+@pytest.mark.parametrize("days", [1, 3])
+def test_the_days_add_up_to_what_was_counted(days):
+    opened = [(86_400 * day + 60 * n, float(n % 2)) for day in range(days) for n in range(2 * day + 3)]
+    figures = commanded(*opened, variable=VALVE, lasts=86_400 * days)
+    start, end = ({"valve": counters(VALVE, n, 10.0 * n, 0.1 * n)} for n in (2, 7))
+    valve = output(with_counted(figures, start, end), VALVE)
+    assert (valve.starts, valve.on_s, valve.litres) == (5, 50.0, 0.5)
+    assert (len(valve.days_litres), sum(valve.days_starts)) == (days, 5)
+    assert sum(valve.days_on_s) == pytest.approx(50.0)
+    assert sum(valve.days_litres) == pytest.approx(0.5)
+    assert valve.days_litres == sorted(valve.days_litres)

@@ -330,7 +330,8 @@ def with_counted(figures: RunFigures, start: Any, end: Any) -> RunFigures:
     """The figures with times, starts and use of outputs from the counters at the start and end of the run.
 
     Both are the counters by output, as the record of the run has them. Outputs without counters at both,
-    or whose counters began anew, keep what their commands say; so do the figures of single days.
+    or whose counters began anew, keep what their commands say. Days get their part of what was counted as
+    their commands say, so that they add up to it.
     """
     outputs = {one.variable: one for one in figures.outputs}
     for variable, used in _used(start, end).items():
@@ -366,15 +367,28 @@ def _difference(pairs: Sequence[tuple[CountedUse, CountedUse]]) -> CountedUse:
 def _counted(one: OutputFigures, used: CountedUse) -> OutputFigures:
     litres = None if used.volume_l is None else short(used.volume_l)
     is_gas = litres is not None and one.variable == VALVE
+    days = None if one.days_litres is None or litres is None else _by_day(litres, one.days_litres)
     return msgspec.structs.replace(
         one,
         on_s=round(used.on_s, 3),
         starts=used.cycles,
+        days_on_s=[round(each, 3) for each in _by_day(used.on_s, one.days_on_s)],
+        days_starts=one.days_starts and [round(each) for each in _by_day(used.cycles, one.days_starts, 0)],
+        days_litres=days and [short(each) for each in days],
         litres=litres,
         grams=short((litres or 0.0) * GRAMS_PER_LITRE) if is_gas else None,
         energy_kwh=None if used.energy_kwh is None else short(used.energy_kwh),
         is_counted=True,
     )
+
+
+def _by_day(total: float, days: Sequence[float], places: int = 9) -> list[float]:
+    """What was counted, by days, in proportion to these; the single day of a run has all of it."""
+    whole = sum(days)
+    if not whole:
+        return [total] if len(days) == 1 else [*days]
+    ends = [round(total * sum(days[: n + 1]) / whole, places) for n in range(len(days))]
+    return [end - before for before, end in zip([0.0, *ends], ends, strict=False)]
 
 
 def _unknown(variable: str, days: int) -> OutputFigures:
