@@ -18,7 +18,7 @@ export const short = (revision = "") => revision.replace(/^(\d+-.{6}).*/, "$1");
 export const Name = ({ name, id }) => (facts(name) ? html`${name} <span class="faint small">${id}</span>` : id);
 
 /** How a run ended, or that it runs. */
-export const endOf = ({ ended, end_reason: reason }) => t(ended === null ? "recipe_is_running" : `recipe_${String(reason).replaceAll(" ", "_")}`);
+export const endOf = ({ ended, end_reason: reason }) => t(ended === null ? "recipe_is_running" : `said_recipe_${String(reason).replaceAll(" ", "_")}`);
 
 /** The address of the charts of a run. */
 export const chartsOf = ({ environment, started, ended }) =>

@@ -185,9 +185,12 @@ class TestEvents:
         await past.store(
             measured("note", "planted basil", T, category="event", by="ann"),
             measured("recipe_end", "demo_day", T + 1, is_desired=True),
+            measured("recipe_end", "basil", T + 2, is_desired=True, details={"reason": "stopped"}),
         )
         found = (await past.ask(T, T + 60))["events"]
-        assert [(one["message"], one["by"]) for one in found] == [("planted basil", "ann"), ("ended", "")]
+        ends = [("ended", ""), ("stopped", "")]
+        assert [(one["message"], one["by"]) for one in found] == [("planted basil", "ann"), *ends]
+        assert found[-1]["details"] == {"code": "recipe_stopped", "recipe": "basil"}
 
     @pytest.mark.long
     async def test_the_newest_of_very_many(self, past):

@@ -25,6 +25,7 @@ BEGUN = {
     "started": 5.0,
     "ended": None,
 }
+STOPPED = {"ended": 70.0, "end_reason": "stopped"}
 
 
 @pytest.fixture
@@ -62,12 +63,13 @@ async def test_a_new_run_does_not_take_over_the_progress_of_the_old_one(path):
     async with opened(path) as (_, outbox, journal):
         await journal.commit(RUN, "recipe_start", "lettuce", 5.0, BEGUN)
         await journal.progress(RUN | {"elapsed": 60.0, "seen": 65.0})
-        await journal.commit(None, "recipe_end", "lettuce", 70.0, BEGUN | {"ended": 70.0})
+        await journal.commit(None, "recipe_end", "lettuce", 70.0, BEGUN | STOPPED)
         assert await journal.load() is None
         await journal.commit(basil, "recipe_start", "basil", 80.0, BEGUN | {"_id": "second"})
         assert await journal.load() == basil
-        values = [waiting.document["value"] for waiting in await outbox.next_batch(10)]
-        assert values == ["lettuce", "lettuce", "basil"]
+        points = [waiting.document for waiting in await outbox.next_batch(10)]
+        assert [point["value"] for point in points] == ["lettuce", "lettuce", "basil"]
+        assert [point.get("details") for point in points] == [None, {"reason": "stopped"}, None]
 
 
 async def test_a_write_with_a_point_fails_with_it(path):

@@ -81,7 +81,8 @@ class RunJournal:
 
         An order is deleted. Raises OSError.
         """
-        point = self._maker.make(self._environment, variable, value, time, is_desired=True)
+        why = {"reason": document["end_reason"]} if document.get("end_reason") else None
+        point = self._maker.make(self._environment, variable, value, time, is_desired=True, details=why)
 
         def write(file: sqlite3.Connection) -> None:
             delete_state(file, self._order_key)

@@ -29,7 +29,7 @@ class DataPoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
     `id` is the `_id` of the document, fixed when the point is made, so that a point that is sent twice is
     stored once. `category` is "" for measured and desired points, which differ in `is_desired`. Commands,
     qualities and events have a category, and go into another database. `by` is the author of a note or a
-    manual measurement. `details` are further fields of an event, such as those of a calibration.
+    manual measurement. `details` are further fields of an event, or of the end of a recipe (`reason`).
 
     On the disk it is a JSON array of its fields in this order.
     """

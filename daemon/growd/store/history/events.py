@@ -86,22 +86,21 @@ async def breaks_of(
 def _as_event(point: ExportedPoint) -> dict[str, Any]:
     """An event of the answer; `source` and `by` are empty if they are unknown. Some have `details`."""
     kind, source, message = point.variable, "", str(point.value)
+    details = point.details if isinstance(point.details, dict) else {}
     if kind in MARKS:
-        kind, source, message = "recipe", message, MARKS[kind]
+        kind, source, message = "recipe", message, str(details.get("reason") or MARKS[kind])
+        details = {"code": f"recipe_{message.replace(' ', '_')}", "recipe": source}
     elif kind != "note":
         before, colon, after = message.partition(": ")
         source, message = (before, after) if colon else ("growd", message)
     by = point.by if isinstance(point.by, str) else ""
     if not by and kind in {"recipe", "set_point"} and (found := _BY.search(message)):
         by = found[1]
-    details = point.details
-    if point.variable in MARKS:
-        details = {"code": f"recipe_{message}", "recipe": source}
     return {
         "time": point.timestamp,
         "kind": kind,
         "source": source,
         "message": message,
         "by": by,
-        **({"details": details} if isinstance(details, dict) else {}),
+        **({"details": details} if details else {}),
     }
