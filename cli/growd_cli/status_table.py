@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from growd.bus.errors import counted
-from growd.runtime.text import columns, duration, moment
+from growd.runtime.text import columns, duration, in_symbols, moment, symbol
 from growd.status.model import has_little_disk
 from growd.status.notices import notices_of, reason_and_remedy, variable_name
 from growd.status.summary import verdict_of
@@ -87,7 +87,7 @@ def report(status: Status, zone: tzinfo | None = None) -> str:
         _lines(_of_machine(status.machine)) if status.machine is not None else "",
         _lines(_verdict(status)),
     ]
-    return "\n\n".join(filter(None, parts))
+    return in_symbols("\n\n".join(filter(None, parts)))
 
 
 _LEADS: Final = {"failure": "FAILED", "warning": "warning", "note": "note"}
@@ -229,7 +229,7 @@ def _variable_row(each: VariableStatus) -> tuple[str, ...]:
     return (
         f"{each.environment}/{each.variable}",
         _value(measured, each.variable),
-        each.unit,
+        symbol(each.unit),
         _quality(measured),
         lasted(measured.age_s) if measured is not None else "-",
         _value(wanted, each.variable),

@@ -42,10 +42,11 @@ export function readable(text) {
     .replace(new RegExp(`\\b(${variables.join("|") || "-"})\\b`, "g"), (name) => variableName(name));
 }
 
-const UNITS = /(\b(?:by|within|of|least) )?(-?\d+(?:\.\d+)?)( (?:to|and|-) (-?\d+(?:\.\d+)?))? (degC|percent|lux|umol\/m2\/s|mol\/m2)\b/g;
+const UNITS = /(\b(?:by|within|of|least) )?(-?\d+(?:\.\d+)?)( (?:to|and|-) (-?\d+(?:\.\d+)?))? (degC|°C|percent|%|lux|umol\/m2\/s|mol\/m2)(?![\w/])/g;
 
 /** A sentence with values in the user's units; after "by" and the like a value is a difference. */
 const inUnits = (text) => text.replace(UNITS, (_, before = "", value, and = "", other, unit) => {
-  const say = (each) => (before.trim() && before !== "of " ? difference(Number(each), unit) : quantity(Number(each), unit, Math.min(1, decimalsIn(Number(each)) ?? 1)));
+  const own = unit.replace("°C", "degC");
+  const say = (each) => (before.trim() && before !== "of " ? difference(Number(each), own) : quantity(Number(each), own, Math.min(1, decimalsIn(Number(each)) ?? 1)));
   return `${before}${say(value)}${and && and.replace(other, say(other))}`;
 });

@@ -115,24 +115,24 @@ async def test_a_value_out_of_its_band_is_reported_after_for_s_and_its_end_with_
     async with watching(band) as it:
         it.measure(31.25)
         assert await it.look(4) == []
-        assert await it.look(2) == [("start", "Air temperature is 31.25 degC, above 30.00 degC")]
+        assert await it.look(2) == [("start", "Air temperature is 31.25 °C, above 30.00 °C")]
         it.measure(29.6)  # inside, and not by the hysteresis
         assert await it.look() == []
         it.measure(28.0)
-        assert await it.look() == [("end", "Air temperature is 31.25 degC, above 30.00 degC")]
+        assert await it.look() == [("end", "Air temperature is 31.25 °C, above 30.00 °C")]
         ended = it.alerts[-1]
-        assert ended.now == "Air temperature is 28.00 degC"
+        assert ended.now == "Air temperature is 28.00 °C"
         assert ended.lasted_s == pytest.approx(14.0, abs=2 * PERIOD_S)
         assert ended.place.limit == 30.0
         it.measure(17.0)
-        assert await it.look(7) == [("start", "Air temperature is 17 degC, below 18 degC")]
+        assert await it.look(7) == [("start", "Air temperature is 17 °C, below 18 °C")]
 
 
 async def test_a_value_just_beyond_a_limit_is_told_from_it():
     band = rule("out_of_band", variable=TEMPERATURE, above=22.5)
     async with watching(band) as it:
         it.measure(22.504)
-        assert await it.look() == [("start", "Air temperature is 22.504 degC, above 22.500 degC")]
+        assert await it.look() == [("start", "Air temperature is 22.504 °C, above 22.500 °C")]
 
 
 async def test_no_alert_starts_in_the_first_30_s():
@@ -149,7 +149,7 @@ async def test_a_deviation_counts_from_the_set_point_if_there_is_one():
         it.measure(40.0)
         assert await it.look(5) == []
         it.set_point(25.0)
-        assert await it.look() == [("start", "Air temperature is 40 degC, above 27 degC (set point 25)")]
+        assert await it.look() == [("start", "Air temperature is 40 °C, above 27 °C (set point 25)")]
         it.set_point(41.0)
         assert [phase for phase, _ in await it.look()] == ["end"]
 
@@ -305,7 +305,7 @@ async def test_sensors_that_drift_apart_are_reported_and_unknown_ends_nothing():
     apart = SensorsApart(ENV, TEMPERATURE, True, True, "a reads 1.5 degC more than b")
     async with watching(rule("sensors_apart")) as it:
         it.now(sensors_apart=[apart])
-        assert await it.look() == [("start", apart.text)]
+        assert await it.look() == [("start", "a reads 1.5 °C more than b")]
         it.now(sensors_apart=[replace(apart, is_known=False)])
         assert await it.look() == []
         it.now(sensors_apart=[replace(apart, is_apart=False)])
@@ -403,7 +403,7 @@ async def test_a_full_disk_and_a_hot_machine_are_reported():
         it.now(machine=replace(MACHINE, **full, troubles=["under-voltage"]))
         assert await it.look() == [
             ("start", "100 MB are free on the disk of the data folder, less than the 500 MB of the rule"),
-            ("start", "the machine is at 85 degC, above 80 degC"),
+            ("start", "the machine is at 85 °C, above 80 °C"),
             ("start", "the machine reports under-voltage"),
         ]
         better = {"disk_free_bytes": 550_000_000, "temperatures_degc": {"cpu": 79.0}}

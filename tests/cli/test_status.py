@@ -262,7 +262,7 @@ async def test_each_variable_is_shown_with_set_point_command_and_author():
     assert document["air_carbon_dioxide"]["desired"]["by"] == "hand"
     assert document["air_flush_on"]["commanded"]["by"] == "hand"
     lines = {line.split()[0]: line.split() for line in printed.splitlines() if line.startswith(f"{SHELF}/")}
-    assert lines[f"{SHELF}/air_temperature"][1:4] == ["21.5", "degC", "ok"]
+    assert lines[f"{SHELF}/air_temperature"][1:4] == ["21.5", "°C", "ok"]
     assert " ".join(lines[f"{SHELF}/light_illuminance"][5:]) == "s 8000 recipe 40%, by hand for 9 min"
     light = next(each for each in json.loads(again)["variables"] if each["variable"] == "light_illuminance")
     assert (light["commanded"]["by"], light["hand_left_s"]) == ("hand", 540)

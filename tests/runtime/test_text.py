@@ -2,7 +2,7 @@
 
 import pytest
 
-from growd.runtime.text import told_apart
+from growd.runtime.text import in_symbols, symbol, told_apart
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,12 @@ from growd.runtime.text import told_apart
 )
 def test_a_value_and_its_limit_look_different_if_they_are(value, limit, precision, texts):
     assert told_apart(value, limit, precision) == texts
+
+
+def test_units_are_written_as_people_write_them():
+    text = "water_temperature was 32.6 degC; 2 degC d, 5 mol/m2 of 7 mol/m2, 90 umol/m2/s, 5 percent, 3 lux"
+    assert in_symbols(text) == (
+        "water_temperature was 32.6 °C; 2 °C d, 5 mol/m² of 7 mol/m², 90 µmol/m²/s, 5 %, 3 lux"
+    )
+    assert in_symbols("in degC, 5 mol/m2/d, 5 degCelsius") == "in degC, 5 mol/m2/d, 5 degCelsius"
+    assert [symbol("degC"), symbol("ppm")] == ["°C", "ppm"]

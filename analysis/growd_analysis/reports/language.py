@@ -14,16 +14,7 @@ from growd_analysis.reports.words import WORDS
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-_UNITS: Final = {
-    "degC": "°C",
-    "percent": "%",
-    "umol/m2/s": "µmol/m²/s",
-    "switch": "",
-    "fraction": "",
-    "pH": "",
-    "plants": "",
-    "leaves": "",
-}
+_WITHOUT_UNIT: Final = frozenset(("switch", "fraction", "pH", "plants", "leaves"))
 _HOUR_S: Final = 3600
 _NO_VALUE: Final = "–"  # noqa: RUF001  a dash
 
@@ -47,7 +38,7 @@ class Language:
 
     def unit(self, unit: str) -> str:
         """A unit as people write it."""
-        return _UNITS.get(unit, unit)
+        return "" if unit in _WITHOUT_UNIT else text.symbol(unit)
 
     def number(self, value: float | None, decimals: int = 1) -> str:
         """A number with its thousands apart; a dash for None."""

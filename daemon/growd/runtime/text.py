@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_SYMBOLS: Final = {
+    "degC d": "°C d", "degC": "°C", "percent": "%", "umol/m2/s": "µmol/m²/s", "mol/m2": "mol/m²",
+    "g/m3": "g/m³",
+}  # fmt: skip
+_WITH_UNIT: Final = re.compile(rf"(?<=\d )({'|'.join(_SYMBOLS)})(?![\w/])")
 _MOST_PLACES: Final = 3
 
 
@@ -44,6 +49,16 @@ def told_apart(value: float, limit: float, precision: int = 0) -> tuple[str, str
         if is_precise and is_exact and (texts[0] != texts[1] or value == limit):
             break
     return texts
+
+
+def symbol(unit: str) -> str:
+    """A unit as people write it: "°C" for degC."""
+    return _SYMBOLS.get(unit, unit)
+
+
+def in_symbols(text: str) -> str:
+    """A sentence with its values in such units."""
+    return _WITH_UNIT.sub(lambda found: _SYMBOLS[found[1]], text)
 
 
 def moment(seconds: float, zone: tzinfo | None = None) -> str:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from growd.bus.errors import counted
 from growd.bus.messages import Quality
 from growd.host.hold import Holder
+from growd.runtime.text import in_symbols
 from growd.status.causes import causes_of
 from growd.status.model import Notice, has_little_disk
 from growd.variable_names import VARIABLE_NAMES
@@ -54,8 +55,8 @@ class People:
 
 
 def with_names(text: str) -> str:
-    """A sentence with the English names of variables in place of their ids."""
-    return _IDS.sub(lambda found: variable_name(found[1]), text)
+    """A sentence with the English names of variables in place of their ids, and their units for people."""
+    return in_symbols(_IDS.sub(lambda found: variable_name(found[1]), text))
 
 
 def variable_name(name: str) -> str:
@@ -229,15 +230,9 @@ def _of_variables(status: Status, people: People) -> Iterator[Notice]:
         if each.is_sensed and is_gone and not VARIABLES[each.variable].is_derived:
             name = f"{each.environment}/{each.variable}"
             yield Notice(
-                "warning",
-                "variable",
-                f"{people.place(name)} is unknown",
-                name,
-                code="variable_unknown",
-                fields={"variable": each.variable},
-                environment=each.environment,
-                variables=[each.variable],
-            )
+                "warning", "variable", f"{people.place(name)} is unknown", name, code="variable_unknown",
+                fields={"variable": each.variable}, environment=each.environment, variables=[each.variable],
+            )  # fmt: skip
 
 
 def _of_interlock(lock: InterlockStatus, people: People) -> Notice:
@@ -278,22 +273,13 @@ def _of_set_points(status: Status, people: People) -> Iterator[Notice]:
             continue
         unit, name = VARIABLES[each.variable].unit, f"{each.environment}/{each.variable}"
         yield Notice(
-            "failure" if each.is_failure else "warning",
-            "set_point",
-            people.said(each.text),
-            name,
-            each.since,
-            code="set_point_missed",
+            "failure" if each.is_failure else "warning", "set_point", people.said(each.text), name,
+            each.since, code="set_point_missed", environment=each.environment, variables=[each.variable],
             fields={
-                "variable": each.variable,
-                "value": each.value,
-                "set_point": each.set_point,
-                "unit": unit,
+                "variable": each.variable, "value": each.value, "set_point": each.set_point, "unit": unit,
                 "reason": each.reason,
             },
-            environment=each.environment,
-            variables=[each.variable],
-        )
+        )  # fmt: skip
 
 
 def _of_store(status: Status) -> Iterator[Notice]:
@@ -315,11 +301,8 @@ def _of_store(status: Status) -> Iterator[Notice]:
         fields = {"reason": store.shipping, "points": store.waiting}
         yield Notice("warning", "store", text, "database", store.since, code="points_wait", fields=fields)
     if store.rejected:
-        text, fields = (
-            f"{counted(store.rejected, 'point')} refused by the database",
-            {"points": store.rejected},
-        )
-        service = "store/retry_rejected"
+        text = f"{counted(store.rejected, 'point')} refused by the database"
+        fields, service = {"points": store.rejected}, "store/retry_rejected"
         yield Notice("warning", "store", text, "rejected", 0.0, service, code="points_refused", fields=fields)
     for text in store.notices:
         yield Notice("warning", "store", text, text, code="store_damaged", fields={"text": text})
@@ -375,14 +358,10 @@ def _of_machine(status: Status) -> Iterator[Notice]:
         severity: Severity = "warning" if free_mb else "failure"
         yield Notice(severity, "machine", text, "disk", code="disk_full", fields=fields, remedy=MAKE_ROOM)
     for trouble in machine.troubles or []:
-        fields = {"trouble": trouble}
+        text, fields = f"the machine reports {trouble}", {"trouble": trouble}
         remedy = "Use the power supply of the Raspberry Pi, and cool it."
-        yield warns(
-            f"the machine reports {trouble}", trouble, code="machine_trouble", fields=fields, remedy=remedy
-        )
+        yield warns(text, trouble, code="machine_trouble", fields=fields, remedy=remedy)
     if not machine.clock_synchronised:
-        text, remedy = (
-            "the machine's clock is not synchronised",
-            "Connect the machine to a network with a time server.",
-        )
+        text = "the machine's clock is not synchronised"
+        remedy = "Connect the machine to a network with a time server."
         yield warns(text, "clock", code="clock_not_synchronised", remedy=remedy)
