@@ -53,7 +53,7 @@ function words(state, { verdict, hold, unsafe, failure, isConnected }) {
   if (state === "lost") return { head: t("no_connection_now"), more: "" };
   if (state === "starting") return { head: t(verdict?.state === "starting" ? "verdict_starting" : "connecting"), more: "" };
   const { fields, effects } = verdict;
-  if (state === "well") return { head: t("verdict_well"), more: fields.with_set_point ? t(fields.at_set_point === fields.with_set_point ? "verdict_at" : "verdict_approaching", fields) : t("verdict_free") };
+  if (state === "well") return { head: t("verdict_well"), more: fields.with_set_point ? t(fields.at_set_point === fields.with_set_point ? "verdict_at" : "verdict_approaching", fields) : t(verdict.code === "all_well_nothing_to_reach" ? "verdict_idle" : "verdict_free") };
   return { head: sentence(verdict), more: [verdict.remedy && sentence({ ...verdict, text: verdict.remedy }, "remedy"), effects > 0 && t("effects", { count: effects })].filter(Boolean).join(" ") };
 }
 

@@ -170,3 +170,18 @@ def test_all_is_well_counts_the_values_at_their_set_points():
     not_yet = replace(variable(CO2, None), desired=Reading(800.0, "ok", 1.0, "recipe"))
     status = replace(EMPTY, variables=[variable("air_pressure", WARM, "free"), not_yet])
     assert verdict(status).fields == {"at_set_point": 0, "with_set_point": 1}
+
+
+def test_a_set_point_that_needs_no_output_is_in_force_and_one_that_follows_from_another_counts_once():
+    def reading(value, by="recipe"):
+        return Reading(value, "ok", 1.0, by)
+
+    def status(*variables):
+        return replace(EMPTY, variables=[*variables])
+
+    dark = replace(variable("light_illuminance", reading(0.0, "filter"), "free"), desired=reading(0.0))
+    assert verdict(status(dark)).code == "all_well_nothing_to_reach"
+    assert verdict(status(replace(dark, desired=reading(None)))).code == "all_well_no_set_points"
+    planned = replace(dark, desired=reading(8_000.0, "e/planners/light_illuminance"), state="at_set_point")
+    ppfd = replace(variable("light_ppfd", reading(119.0, "derived"), "at_set_point"), desired=reading(120.0))
+    assert verdict(status(planned, ppfd)).fields == {"at_set_point": 1, "with_set_point": 1}

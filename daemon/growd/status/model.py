@@ -209,11 +209,15 @@ class VariableStatus(msgspec.Struct, frozen=True):
     high: float | None = None
 
     @property
+    def is_set(self) -> bool:
+        """Whether a set point is in force."""
+        return self.desired is not None and self.desired.value is not None
+
+    @property
     def has_set_point(self) -> bool:
-        """Whether a set point is in force, also while the value is unknown."""
-        if self.state == "unknown":
-            return self.desired is not None and self.desired.value is not None
-        return self.state != "free"
+        """Whether a set point is to be reached, also while the value is unknown."""
+        is_planned = self.desired is not None and "/planners/" in self.desired.by  # that of its source counts
+        return not is_planned and (self.is_set if self.state == "unknown" else self.state != "free")
 
     @property
     def is_known(self) -> bool:

@@ -157,12 +157,7 @@ class StatusNode:
         """The status as JSON, with `verdict` and `notices`."""
         status = self.snapshot()
         notices = notices_of(status)
-        verdict = verdict_of(status, notices)
-        return {
-            **plain(status),
-            "verdict": plain(verdict),
-            "notices": plain(notices),
-        }
+        return {**plain(status), "verdict": plain(verdict_of(status, notices)), "notices": plain(notices)}
 
     def snapshot(self) -> Status:
         """The status now; what is looked up is as the last `look_up` found it."""

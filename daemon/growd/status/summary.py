@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 VerdictState = Literal["well", "attention", "trouble", "held", "starting"]
 STATES: Final = ("well", "attention", "trouble", "held", "starting")
+_NO_SET_POINTS: Final = "all_well_no_set_points", "no set point is in force"
+_NOTHING_TO_REACH: Final = "all_well_nothing_to_reach", "no measured value has a set point to reach now"
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -62,8 +64,10 @@ def verdict_of(status: Status, notices: list[Notice]) -> Verdict:
     aims = [each for each in status.variables if each.is_sensed and each.has_set_point]
     reached = sum(each.state == "at_set_point" for each in aims)
     fields = {"at_set_point": reached, "with_set_point": len(aims)}
-    if not aims:
-        return Verdict("well", "all_well_no_set_points", "All well: no set point is in force", fields)
+    if not aims:  # a set point of 0, or of an output, may be in force
+        is_set = any(each.is_set for each in status.variables)
+        code, words = _NOTHING_TO_REACH if is_set else _NO_SET_POINTS
+        return Verdict("well", code, f"All well: {words}", fields)
     text = f"All well: {reached} of {counted(len(aims), 'value')} at set point"
     return Verdict("well", "all_well", text, fields)
 

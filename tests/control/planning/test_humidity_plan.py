@@ -143,3 +143,20 @@ async def test_set_points_of_before_the_start_count():
     await rig.measure(25)
     async with running(rig.clock, rig.planner):
         assert rig.humidity == pytest.approx(68.4, abs=0.1)
+
+
+async def test_the_deficit_is_reached_within_its_band_and_not_judged_without_a_set_point_in_force(rig):
+    deficit = rig.bus.node("derived").publisher(f"e/measured/{DEFICIT}")
+
+    def states():
+        return [each["state"] for each in rig.planner.node.details()["attainment"]]
+
+    await rig.want(DEFICIT, 1.0)
+    for value, state in ((None, "settling"), (0.8, "settling"), (0.95, "reached"), (1.2, "settling")):
+        deficit.publish(value, Quality.STALE if value is None else Quality.OK)
+        assert states() == [state]
+    await rig.want(HUMIDITY, 60.0)
+    assert states() == []
+    await rig.want(HUMIDITY, None)
+    await rig.want(DEFICIT, None)
+    assert states() == []

@@ -81,7 +81,6 @@ class LightPlanner(Planner):
         self._time_of_day = known.light.time_of_day_s
         self._bright: list[LightStep] = []  # the rest of the day with the brightest daylight
         self._usual: list[LightStep] = []  # with the daylight to expect
-        self.node.describe("attainment", self._attainment)
 
     def outlook_by(self, set_point_at: Callable[[str, float], float | None]) -> None:
         """Plan by the set points of the rest of the day that this returns, such as those of a recipe."""
@@ -187,21 +186,10 @@ class LightPlanner(Planner):
         )
 
     def _attainment(self) -> list[dict[str, Any]]:
-        """For alert rules, as the attainment of other set points."""
         target = self._target()
         if target is None:
-            return []
-        trouble = self._trouble()
-        text = trouble or f"{DAILY_LIGHT_INTEGRAL} will reach its set point"
-        return [
-            {
-                "environment": self._environment,
-                "variable": DAILY_LIGHT_INTEGRAL,
-                "state": str(Attainment.MISSED if trouble else Attainment.SETTLING),
-                "text": f"{self._environment}: {text}",
-                "value": self._known.light.integral_mol,
-                "set_point": target,
-                "is_lasting": bool(trouble),
-                "band": None,
-            }
-        ]
+            return super()._attainment()
+        text = (trouble := self._trouble()) or f"{DAILY_LIGHT_INTEGRAL} will reach its set point"
+        state = Attainment.MISSED if trouble else Attainment.SETTLING
+        numbers = {"value": self._known.light.integral_mol, "set_point": target, "is_lasting": bool(trouble)}
+        return [self._state(DAILY_LIGHT_INTEGRAL, state, text, **numbers)]
