@@ -4,7 +4,7 @@ import { settings } from "./settings.js";
 /** The browser's locales; before them one of the chosen language, if the browser has another first. */
 const LOCALES = navigator.languages[0].startsWith(settings.language) ? navigator.languages : [settings.language, ...navigator.languages];
 const SYMBOLS = { degC: "°C", percent: "%", lux: "lx", "umol/m2/s": "µmol/m²/s", "mol/m2": "mol/m²", "g/m3": "g/m³", "degC d": "°C d", index: "", plants: "", leaves: "", fraction: "%", switch: "" };
-const DECIMALS = { lux: 0, pH: 2, "mS/cm": 2, kPa: 2 };
+const DECIMALS = { lux: 0, "umol/m2/s": 0, pH: 2, "mS/cm": 2, kPa: 2 };
 const IS_US = settings.units === "us";
 const formats = new Map();
 

@@ -19,10 +19,18 @@ export function useJudgement(environment, name) {
 
 /** The interlock that holds an output, "the hold", or "". Also one that would, while the output wants nothing else. */
 export function holderOf(status, environment, name) {
-  const known = status?.variables.find((each) => each.environment === environment && each.variable === name)?.held_by;
+  return heldBy(status, environment, name) || lockOf(status, environment, [name]);
+}
+
+const heldBy = (status, environment, name) => status?.variables.find((each) => each.environment === environment && each.variable === name)?.held_by ?? "";
+
+/** The interlock that has tripped and may hold one of these outputs, or holds it now; "" without one. What is part of each day does not count. */
+export function lockOf(status, environment, names) {
   const place = `${environment}/interlocks/`;
-  const lock = known ? null : status?.interlocks.find((each) => each.tripped && !each.is_quiet && !each.is_expected && each.name.startsWith(place) && each.holds.includes(name));
-  return known || lock?.name.slice(place.length) || "";
+  const holders = names.map((name) => place + heldBy(status, environment, name));
+  const lock = status?.interlocks.find((each) => each.tripped && !each.is_quiet && !each.is_expected
+    && (holders.includes(each.name) || (each.name.startsWith(place) && each.holds.some((name) => names.includes(name)))));
+  return lock?.name.slice(place.length) ?? "";
 }
 
 /** A sentence of growd, {code, fields, text}: in the language of the page, "" if it has none. `what`: "said" or "remedy". */

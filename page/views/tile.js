@@ -5,11 +5,12 @@ import { t, variableName } from "../lib/i18n.js";
 import { Age } from "../lib/levels.js";
 import { connection, growdNow, useStatus, useTopic } from "../lib/live.js";
 import { useSignal } from "../lib/signal.js";
-import { useJudgement } from "../lib/verdict.js";
+import { interlockName } from "../lib/names.js";
+import { lockOf, useJudgement } from "../lib/verdict.js";
 
 const DAY = 86_400;
 const SHORTEST_S = 600; // of a curve that begins with the first value
-const MARKS = { at_set_point: "✓", approaching: "…", off: "▲", unknown: "✖\ufe0e", free: "", starting: "" };
+const MARKS = { at_set_point: "✓", approaching: "…", off: "▲", held: "▲", unknown: "✖\ufe0e", free: "", starting: "" };
 const SHORT = { "µmol/m²/s": "µmol", "mol/m²": "mol", "°C d": "°C d" };
 const TALL = 40; // of the drawing; it is 100 wide
 const MANY_LUX = 1_000;
@@ -24,12 +25,15 @@ export function Tile({ environment, variable, day, kept, isWide, onOpen }) {
   const message = useTopic(`${environment}/measured/${name}`) ?? kept;
   const wanted = useTopic(`${environment}/desired/${name}`)?.value ?? null;
   const judged = useJudgement(environment, name);
-  const hand = useStatus()?.set_points.some((each) => each.environment === environment && each.variable === name);
+  const status = useStatus();
+  const hand = status?.set_points.some((each) => each.environment === environment && each.variable === name);
   const isKnown = message?.quality === "ok";
   const isByHand = isKnown && (judged.measured ?? message).by === "hand";
   const place = `${environment}/${name}`;
   if (isKnown) newest.set(place, message);
-  const state = stateOf(variable, message, wanted, judged);
+  const judgement = stateOf(variable, message, wanted, judged);
+  const lock = ["approaching", "off"].includes(judgement) ? lockOf(status, environment, [name, ...variable.outputs]) : "";
+  const state = lock ? "held" : judgement;
   const greatest = Math.max(isKnown ? message.value : 0, wanted ?? 0); // both in one unit
   const { text, sign } = short(variable, isKnown ? message.value : null, greatest);
   const target = wanted === null ? "" : short(variable, wanted, greatest, true).text;
@@ -39,10 +43,11 @@ export function Tile({ environment, variable, day, kept, isWide, onOpen }) {
       <span class="name"><span id=${id}>${variableName(isLight ? "light_illuminance" : name)}</span>
         ${isLight && html`<${LightOfDay} environment=${environment} />`}
         ${hand && html`<svg class="hand" viewBox="0 0 10 10" role="img" aria-label=${`${t("set_point")} ${t("by_hand")}`}><circle cx="5" cy="2.6" r="2.4" /><path d="M0 10a5 5 0 0 1 10 0z" /></svg>`}
-        <span class="state" aria-hidden="true">${MARKS[state]}</span><span class="hidden">${MARKS[state] && t(`state_${state}`)}</span></span>
+        <span class="state" aria-hidden="true">${MARKS[state]}</span><span class="hidden">${MARKS[state] && t(lock ? "held_interlock" : `state_${state}`)}</span></span>
       ${isKnown ? html`<span class="figure"><strong>${text}</strong> <span class="unit">${sign}</span>
           ${target && html`<span class="target"><span aria-hidden="true">→ </span><span class="hidden">${t("set_point")} </span>${target}</span>`}</span>
-          ${(isByHand || message.isKept || (!isConnected && silence !== null)) && html`<span class="old_value">${isByHand && `${t("by_hand")}, `}<${Age} time=${message.time} /></span>`}`
+          ${lock && html`<span class="old_value">${t("held_for", { name: interlockName(lock) })}</span>`}
+          ${!lock && (isByHand || message.isKept || (!isConnected && silence !== null)) && html`<span class="old_value">${isByHand && `${t("by_hand")}, `}<${Age} time=${message.time} /></span>`}`
         : html`<span class="figure"><strong class="words">${message ? t(`quality_${message.quality}`) : "–"}</strong></span>
           ${old && html`<span class="old_value">${old}</span>`}`}
       ${(isKnown || state === "starting") && html`<${Spark} series=${day?.series[name]} step=${day?.bucket_s} message=${message} judged=${judged} unit=${10 ** -decimals(variable)} />`}

@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import expect
 
 from support.browser import DESK, PHONE, page_at
-from support.page import PLACE, VIEWS, Client, address, in_browser, verdict
+from support.page import PLACE, VIEWS, Client, address, card, in_browser, verdict
 from support.program import started
 
 pytestmark = in_browser
@@ -76,7 +76,10 @@ async def test_an_interlock_that_waits_for_a_reset_gets_one_after_a_question(tmp
         await client.until(client.status, lambda now: all(each["state"] == "ok" for each in now["devices"]))
         await client.call("simulator/inject_fault", kind="without_effect", device="valve")
         await client.publish("commanded/air_carbon_dioxide_valve_on", 1)
-        await expect(verdict(page)).to_contain_text("did not rise")
+        await expect(verdict(page)).to_contain_text("CO₂ valve held: No rise after a dose")
+        await client.publish("desired/air_carbon_dioxide", 3_000)
+        await expect(card(page, "CO₂")).to_contain_text("held: No rise after a dose")
+        await client.publish("desired/air_carbon_dioxide", None)
         chip = page.get_by_role("button", name="CO₂ valve shut")  # whatever is commanded
         await expect(chip).to_contain_text("Held by an interlock")
         await client.publish("commanded/air_carbon_dioxide_valve_on", None)
