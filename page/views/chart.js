@@ -52,7 +52,7 @@ export function Chart({ environment, variables, lanes = [], hours = 24, range: g
   return html`<div class=${`chart ${isFull ? "full" : ""}`}>
     <div class="row legend">
       ${chosen.map((name, i) => html`<${Line} key=${name} ...${choices} name=${name} number=${drawn.indexOf(name) + 1 || i + 1} />`)}
-      ${onChoose && html`<${Others} ...${choices} /><${More} ...${choices} />`}
+      ${onChoose && html`<span class="others"><${Others} ...${choices} /><${More} ...${choices} /></span>`}
     </div>
     <${Tools} plots=${plots} isFull=${isFull} hasTable=${hasTable} onTable=${() => setTable(!hasTable)}>
       ${!given && html`<select class="chip" aria-label=${t("charts_range")} value=${seconds} onChange=${({ target }) => setSeconds(Number(target.value))}>

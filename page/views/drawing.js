@@ -5,6 +5,7 @@ import { status, variableOf } from "../lib/live.js";
 import { levelText } from "../lib/reading.js";
 import { holderOf } from "../lib/verdict.js";
 import { markOf, MARKS } from "./event.js";
+import { heldSpans } from "./timeline.js";
 
 export const LANE = 22; // px of an output
 export const EDGES = [14, 28]; // px above and below the lines
@@ -165,23 +166,35 @@ export class Drawing {
     mean.forEach((value, n) => value != null && ctx.fillRect(this.#x(timeline.times[n]) - 3, this.#y(value, scale) - 3, 6, 6));
   }
 
-  /** An output: its levels, and the line below: solid while it has a command, also "off"; dashed without one, as in a fault. */
+  /**
+   * An output: its commands, and the line below: solid while it has a command, also "off"; dashed without one, as in a
+   * fault. A command against which it is held is faint, with a thick line.
+   */
   #drawLane(name, base) {
     const { ctx, plots } = this;
     const { commanded, most } = plots.timeline.of[name];
     const { colours } = plots;
+    const spans = this.#spansOf(name);
+    const isHeldIn = (i) => spans.some(([from, to]) => from < plots.timeline.times[i] + plots.timeline.width && to > plots.timeline.times[i]);
     for (const [levels, colour] of [[most, "faintLane"], [commanded, "lane"]]) {
       ctx.fillStyle = colours[colour];
-      for (const [from, to] of this.#runs((i) => levels[i] > 0)) {
+      for (const [from, to] of this.#runs((i) => levels[i] > 0 && !(colour === "lane" && isHeldIn(i)))) {
         for (let i = from; i < to; i += 1) ctx.fillRect(this.#place(i), base, this.#place(i + 1) - this.#place(i), -0.7 * LANE * levels[i]);
       }
     }
-    const line = (isThere, colour, dash) => this.#stroke(new Path2D(this.#runs(isThere).map(([from, to]) => `M${this.#place(from)} ${base}H${this.#place(to)}`).join("")), colour, 1, dash);
+    const line = (isThere, colour, dash, width = 1) => this.#stroke(new Path2D(this.#runs(isThere).map(([from, to]) => `M${this.#place(from)} ${base}H${this.#place(to)}`).join("")), colour, width, dash);
     line((i) => commanded[i] === null, colours.line, [4, 4]);
     line((i) => commanded[i] !== null, colours.faint);
+    line((i) => most[i] > 0 && isHeldIn(i), colours.warn, [], 3);
     const isHeld = plots.view.value.follows && (status.value?.holds.length > 0 || holderOf(status.value, plots.environment, name));
     Object.assign(ctx, { fillStyle: isHeld ? colours.warn : colours.text, textAlign: "left" });
     ctx.fillText(`${variableName(name)}${isHeld ? ` ▲ ${t("lane_held")}` : ""}`, this.left + 4, base - 8);
+  }
+
+  #spansOf(name) {
+    const names = name === "light_illuminance" ? [name, "white", "red", "blue"] : [name];
+    const locks = status.value?.interlocks.filter((each) => each.name.startsWith(`${this.plots.environment}/`) && !each.is_quiet && each.holds.some((one) => names.includes(one))) ?? [];
+    return heldSpans(this.plots.timeline.events, locks.map((each) => each.name.split("/").pop()), { ...status.value, interlocks: locks });
   }
 
   /** Lines at the times of events with their mark on top; the most severe are drawn last, over the others. */

@@ -156,6 +156,23 @@ export class Timeline {
   }
 }
 
+/** [[from, to], ...]: when one of `interlocks` (their names) or a hold held outputs, by the events and by what the status has now. */
+export function heldSpans(events, interlocks, { holds = [], interlocks: locks = [] } = {}) {
+  const spans = [...holds, ...locks.filter(({ name, tripped }) => tripped && interlocks.includes(name.split("/").pop()))].map(({ since }) => [since, Infinity]);
+  const begun = {};
+  const end = (key, time, from) => (from !== undefined && spans.push([from, time]), delete begun[key]);
+  for (const { time, kind, source, code, details } of events) {
+    const said = code || details?.code || "";
+    if (kind === "stop" || kind === "restart") for (const key of Object.keys(begun)) end(key, time, begun[key]);
+    if (kind !== "hold" && !(kind === "interlock" && interlocks.includes(source))) continue;
+    const key = kind === "hold" ? kind : source;
+    if (said.endsWith("released")) end(key, time, begun[key] ?? -Infinity);
+    else if (said === "problem_over") end(key, time); // it held nothing
+    else begun[key] ??= time;
+  }
+  return spans;
+}
+
 /** Make the columns of a category so long; what holds goes on. */
 function fill(one, category, length) {
   for (const key of COLUMNS[category]) {

@@ -114,6 +114,27 @@ async def test_live_values_join_their_bucket_and_set_points_hold(shared, browser
         assert (await columns_of(page, stopped))["desired"][:4] == [22, 22, None, None]
 
 
+async def test_a_lane_shows_when_an_interlock_or_a_hold_held_its_output(shared, browser):
+    def told(kind, second, code, source="low"):
+        return event(kind, second) | {"source": source, "details": {"code": code}}
+
+    async with page_at(browser, address(shared, "now")) as page:
+        script = f"(given) => {module('views/timeline.js')}.then(({{ heldSpans }}) => heldSpans(...given))"
+        for events, status, expected in (
+            ([told("interlock", 5, "rests"), told("interlock", 9, "released")], {}, [(5, 9)]),
+            ([told("interlock", 9, "released")], {}, [(None, 9)]),  # it began before
+            ([told("interlock", 5, "rests"), event("restart", 7)], {}, [(5, 7)]),
+            ([told("interlock", 5, "doses_differ"), told("interlock", 9, "problem_over")], {}, []),
+            ([told("interlock", 5, "rests", "other"), told("interlock", 9, "released", "other")], {}, []),
+            ([told("hold", 5, "hold_set"), told("hold", 9, "hold_released")], {}, [(5, 9)]),
+            ([told("hold", 5, "hold_set")], {"holds": [{"since": T + 5}]}, [(5, None)]),
+            ([], {"interlocks": [{"name": "e/interlocks/low", "tripped": True, "since": T}]}, [(0, None)]),
+        ):
+            spans = await page.evaluate(script, [events, ["low"], status])
+            found = [[end - T if end and abs(end) < 1e12 else None for end in span] for span in spans]
+            assert found == [[*each] for each in expected]
+
+
 def chip(page, name):
     """A variable of the chart, with its value."""
     return page.locator(".legend .chip:has(.reading)").filter(has_text=name)
@@ -139,6 +160,21 @@ async def test_two_variables_are_compared_in_three_clicks_and_each_can_be_seen_a
         for name in "Add Light", "Add Air temperature":
             await page.get_by_role("button", name=name, exact=True).click()
         await expect(page.get_by_role("button", name="Add Light (PPFD)")).to_be_disabled()
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "de-DE"])
+async def test_no_chip_of_a_chart_is_cut_on_a_narrow_phone(shared, browser, locale):
+    narrow = {"width": 360, "height": 740}
+    query = "variables=air_temperature,air_carbon_dioxide,air_vapour_pressure_deficit"
+    async with page_at(browser, address(shared, "charts", query), viewport=narrow, locale=locale) as page:
+        await drawn(page)
+        chips = page.locator("main .row > .chip, main .row > .row > .chip")
+        assert await chips.count() > 12
+        for each in await chips.all():
+            box = await each.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 350
+            assert await each.evaluate("(chip) => chip.scrollWidth <= chip.clientWidth")
 
 
 async def minutes(page):
