@@ -19,12 +19,17 @@ export function Event({ event }) {
   const said = { code: code || details?.code, fields: fields ?? details, text: message };
   const words = translated(said);
   const isNamed = words && (said.fields?.device || said.fields?.variable); // the sentence names its subject
-  const name = kind === "note" || isNamed || source === "growd" ? "" : kind === "interlock" ? interlockName(source) : kind === "recipe" ? source.replaceAll("_", " ") : deviceName(source);
+  const name = kind === "note" || isNamed ? "" : sourceName(kind, source);
   const plain = kind === "note" ? message : words || html`<span lang="en">${readable(message.replace(`${source}: `, ""))}</span>`;
-  return html`<span class=${`mark ${mark}`} aria-hidden="true">${MARKS[mark]}</span> ${kind !== "note" && html`<b>${kindName(kind)}</b> `}${name && kind !== "hold" && `${name}: `}${plain}${by && html` <span class="faint">· ${authorName(by)}</span>`}`;
+  return html`<span class=${`mark ${mark}`} aria-hidden="true">${MARKS[mark]}</span> ${kind !== "note" && html`<b>${kindName(kind)}</b> `}${name && `${name}: `}${plain}${by && html` <span class="faint">· ${authorName(by)}</span>`}`;
 }
 
-function kindName(kind) {
+/** What an event is about, for people; "" for growd itself and all outputs. */
+export const sourceName = (kind, source) =>
+  kind === "hold" || source === "growd" ? "" : kind === "interlock" ? interlockName(source) : kind === "recipe" ? source.replaceAll("_", " ") : deviceName(source);
+
+/** The name of a kind of events. */
+export function kindName(kind) {
   const key = `event_${kind}`;
   const known = t(key);
   return known === key ? kind.replaceAll("_", " ") : known;

@@ -7,6 +7,7 @@ import { useStatus, variableOf } from "../lib/live.js";
 import { Facts } from "../lib/parts.js";
 import { href } from "../lib/route.js";
 import { Entries, measuredText } from "./entries.js";
+import { kindName, sourceName } from "./event.js";
 import { Rows } from "./recipe_plan.js";
 import { chartsOf, endOf, facts, Name, short } from "./runs.js";
 
@@ -63,7 +64,7 @@ function Figures({ environment, figures: { start, end, variables, outputs, light
       [t("runs_light"), light && lightText(light)],
       ...outputs.filter((each) => each.on_s > 0).map(({ variable, on_s: on, known_s: known, starts, litres, energy_kwh: energy }) => [variableName(variable), facts(
         t("runs_on", { time: duration(on), share: percent(on / (known || end - start || 1)) }), starts > 0 && t("runs_starts", { count: starts }), litres !== null && quantity(litres, "L", 3), energy > 0 && quantity(energy, "kWh", 3))]),
-      ...events.filter(({ lasted_s: lasted }) => lasted > 0).map(({ kind, source, count, lasted_s: lasted }) => [`${kind.replaceAll("_", " ")} ${source}`, t("runs_happened", { count, time: duration(lasted) })]),
+      ...events.filter(({ lasted_s: lasted }) => lasted > 0).map(({ kind, source, count, lasted_s: lasted }) => [`${kindName(kind)} ${sourceName(kind, source)}`, t("runs_happened", { count, time: duration(lasted) })]),
       [t("runs_gaps"), gaps.length > 0 && t("runs_happened", { count: gaps.length, time: duration(gaps.reduce((sum, { begin, end }) => sum + end - begin, 0)) })],
     ]} />`;
 }

@@ -76,6 +76,23 @@ async def test_figures_come_after_the_end_while_the_run_is_open(shared, browser,
         await expect(page.get_by_role("row", name=re.compile("Humidity"))).to_be_visible()
 
 
+async def test_events_of_a_run_have_names_for_people(shared, browser, runs):
+    async def answered(route):
+        found = await (await route.fetch()).json()
+        lasted = {"count": 2, "lasted_s": 600, "times": []}
+        sources = (("hold", "hold"), ("interlock", "no_rise_after_dose"), ("fault", "bh1750_1"))
+        found["run"]["figures"]["events"] = [{"kind": kind, "source": of} | lasted for kind, of in sources]
+        await route.fulfill(json=found)
+
+    async with page_at(browser, "about:blank") as page:
+        await page.route("**/run/*", answered)
+        await page.goto(address(shared, "recipes", f"run={runs[0]['id']}"))
+        for name in "Hold", "Interlock No rise after a dose", "Fault Light sensor":
+            term = page.get_by_role("term").filter(has_text=re.compile(f"^{name}"))
+            await expect(term).to_be_visible()
+        await page.unroute_all(behavior="wait")  # it may be asking again
+
+
 async def test_a_run_that_goes_on_leads_to_its_report(shared, browser, runs):
     async with page_at(browser, "about:blank") as page:
         await page.route("**/run/*", without_figures(ended=None))
