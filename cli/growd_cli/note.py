@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from growd.runtime.text import moment, on_one_line, printable
+from growd.runtime.text import moment, on_one_line, printable, symbol
 from growd.variables import SHORT_NAMES, VARIABLES
 from growd_cli.options import client_options, environment_option
 from growd_cli.output import echo_lines, number, output_options, print_json, text_of
@@ -160,7 +160,7 @@ def _lines(entry: SavedEntry, zone: tzinfo | None, origin: str) -> Iterator[str]
     for line in printable(entry.text).splitlines():
         yield textwrap.indent(line, "  ")
     for name, value in entry.measurements.items():
-        unit = VARIABLES[name].unit if name in VARIABLES else ""
+        unit = symbol(VARIABLES[name].unit) if name in VARIABLES else ""
         yield f"  {text_of(name)} = {number(value, name)} {unit}".rstrip()
     for photo in entry.photos:
         yield f"  {origin}{on_one_line(photo.address)} ({photo.size / 1e6:.1f} MB)"

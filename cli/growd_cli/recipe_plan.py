@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.recipes.plan import DAY_S
-from growd.runtime.text import columns, duration, moment
+from growd.runtime.text import columns, duration, moment, symbol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ def coming_of(plan: dict[str, Any], zone: tzinfo | None) -> str:
         (
             moment(change["time"], zone),
             change["variable"],
-            change["unit"],
+            symbol(change["unit"]),
             *("-" if change[end] is None else f"{change[end]:.10g}" for end in ("from", "to")),
             "" if change["to_next"] == "hold" else change["to_next"],
         )
@@ -79,7 +79,7 @@ def _of_phase(phase: dict[str, Any], tracks: Sequence[dict[str, Any]]) -> Iterat
     if not tracks:
         yield *first, "-", "", "", "", "", ""
     for track in tracks:
-        named = track["variable"], track["unit"], _repeated(track, phase["duration"])
+        named = track["variable"], symbol(track["unit"]), _repeated(track, phase["duration"])
         for point in track["points"]:
             at = _clock(point["at"]) if track["daily"] else lasting(point["at"])
             value = "release" if point["value"] is None else f"{point['value']:.10g}"

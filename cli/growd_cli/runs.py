@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from growd.runtime.text import aligned, duration, moment
+from growd.runtime.text import aligned, duration, in_symbols, moment, symbol
 from growd.store.run_documents import short_id
 from growd_cli.options import client_options, environment_option
 from growd_cli.output import HEADING, number, output_options, print_result, table, tree
@@ -86,7 +86,7 @@ def _shown(described: dict[str, Any], zone: tzinfo | None) -> Iterator[str]:
         for each in described["measurements"]
     ]
     events = [
-        (moment(each["time"], zone), each["kind"], f"{each['source']}: {each['message']}")
+        (moment(each["time"], zone), each["kind"], in_symbols(f"{each['source']}: {each['message']}"))
         for each in described["events"]
     ]
     for heading, rows in (("notes", notes), ("measurements by hand", measured), ("events", events)):
@@ -97,7 +97,7 @@ def _shown(described: dict[str, Any], zone: tzinfo | None) -> Iterator[str]:
 
 
 def _value(measured: dict[str, Any]) -> str:
-    return f"{number(measured['value'], measured['variable'])} {measured['unit']}".rstrip()
+    return f"{number(measured['value'], measured['variable'])} {symbol(measured['unit'])}".rstrip()
 
 
 def _record(run: dict[str, Any], zone: tzinfo | None) -> dict[str, Any]:

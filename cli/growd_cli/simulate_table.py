@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from growd.runtime.text import duration, moment
+from growd.runtime.text import duration, moment, symbol
 from growd_cli.output import number, table
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _set_point(one: SetPointKept, zone: tzinfo | None) -> tuple[str, ...]:
     since = "" if one.longest_at is None else moment(one.longest_at, zone)
     lasted = duration(one.longest_outside_s) if one.longest_outside_s else ""
     unknown = duration(one.unknown_s) if one.unknown_s else ""
-    return one.variable, one.unit, _share(one.within), unknown, *values, lasted, since
+    return one.variable, symbol(one.unit), _share(one.within), unknown, *values, lasted, since
 
 
 def _sums(summary: Summary) -> Iterator[tuple[str, str, str]]:
@@ -58,7 +58,7 @@ def _sums(summary: Summary) -> Iterator[tuple[str, str, str]]:
     if light is not None:
         daily = (("mean", light.mean), ("lowest", light.lowest), ("highest", light.highest))
         for name, integral in daily:
-            yield f"light of a day, {name}", "mol/m2", f"{integral:.2f}"
+            yield f"light of a day, {name}", symbol("mol/m2"), f"{integral:.2f}"
     uses = (
         ("energy", "kWh", summary.energy_kwh),
         ("water", "l", summary.water_l),

@@ -4,6 +4,7 @@ import { number, parseNumber, typed } from "./format.js";
 import { html, useEffect, useRef, useState } from "./html.js";
 import { load as loadTexts, t, variableName } from "./i18n.js";
 import { alone, connection, refresh } from "./live.js";
+import { readable } from "./names.js";
 import { askSession, mayAdminister, mayOperate } from "./session.js";
 import { Signal, useSignal } from "./signal.js";
 
@@ -36,11 +37,11 @@ export async function act(work) {
     const answer = await alone(work, false);
     forgive();
     const text = answer?.hint ?? (answer?.message === "Posted message to topic" ? "" : answer?.message);
-    if (text) notify(withoutCommand(text), answer.hint ? "warn" : "ok");
+    if (text) notify(readable(withoutCommand(text)), answer.hint ? "warn" : "ok");
     return true;
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    notify(withoutCommand(error.message), "bad");
+    notify(readable(withoutCommand(error.message)), "bad");
     if (error.status === 401 || error.status === 403) askSession().catch(() => {});
     return false;
   } finally {
