@@ -60,6 +60,7 @@ function places(name, { unit, [name]: value, ...others }) {
 }
 
 function wordsOf(name, value, fields) {
+  if (name === "why") return reasonOf({ ...value, reason: value.text }) || interlockName(fields.interlock);
   if (value?.code !== undefined) return sentence(value);
   if (Array.isArray(value)) return value.map((each) => wordsOf(name, each, fields)).join(", ");
   if (name === "change") return difference(value, fields.unit);

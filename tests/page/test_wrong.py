@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import expect
 
 from support.browser import DESK, PHONE, page_at
-from support.page import PLACE, VIEWS, Client, address, card, in_browser, verdict
+from support.page import PLACE, VIEWS, Client, address, card, in_browser, module, verdict
 from support.program import started
 
 pytestmark = in_browser
@@ -93,6 +93,25 @@ async def test_an_interlock_that_waits_for_a_reset_gets_one_after_a_question(tmp
         await expect(item).to_have_count(0)
         locks = {each["name"]: each for each in (await client.status())["interlocks"]}
         assert not locks[name]["tripped"]
+
+
+@pytest.mark.parametrize(
+    ("locale", "known", "unknown"),
+    [
+        ("en-GB", "CO₂ is 900 ppm although the valve is shut", "it stays on"),
+        ("de-DE", "CO₂ ist 900 ppm, obwohl das Ventil zu ist", "CO₂ bleibt zu hoch"),
+    ],
+)
+async def test_an_output_that_stays_on_has_its_reason_in_the_headline(
+    shared, browser, locale, known, unknown
+):
+    async with page_at(browser, address(shared), locale=locale) as page:
+        script = f"(said) => {module('lib/verdict.js')}.then(({{ sentence }}) => sentence(said))"
+        stuck = {"code": "valve_stuck_open", "fields": {"value": 900, "unit": "ppm"}, "text": "x"}
+        for why, expected in ((stuck, known), ({"code": "", "fields": {}, "text": "it stays on"}, unknown)):
+            fields = {"interlock": "carbon_dioxide_stays_high", "why": why}
+            said = await page.evaluate(script, {"code": "interlock_reason", "fields": fields, "text": ""})
+            assert said.startswith(expected)
 
 
 async def test_an_alert_is_acknowledged(tmp_path, browser):

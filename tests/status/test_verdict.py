@@ -101,7 +101,17 @@ def test_what_a_person_must_end_is_no_effect():
     (lock,) = ABSENT.interlocks
     for change in ({"needs_reset": True}, {"is_failure": True, "stays_on": True}):
         status = replace(ABSENT, interlocks=[replace(lock, **change)])
-        assert [each.code for each in notices_of(status)] == ["device_failed", "interlock"]
+        assert [each.kind for each in notices_of(status)] == ["device", "interlock"]
+
+
+def test_an_output_that_stays_on_is_not_called_held():
+    (lock,) = ABSENT.interlocks
+    for change, code, lead in (
+        ({}, "interlock", "valve held: "),
+        ({"stays_on": True}, "interlock_reason", ""),
+    ):
+        (notice,) = notices_of(replace(EMPTY, interlocks=[replace(lock, reads=[], **change)]))
+        assert (notice.code, notice.text) == (code, f"{lead}unknown")
 
 
 def test_a_hold_is_a_state_of_its_own_unless_an_output_is_not_safe():

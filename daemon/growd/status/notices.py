@@ -237,34 +237,25 @@ def _of_variables(status: Status, people: People) -> Iterator[Notice]:
 
 def _of_interlock(lock: InterlockStatus, people: People) -> Notice:
     environment, _, rule = lock.name.partition("/interlocks/")
-    held = [variable_name(each) for each in lock.holds]
-    lead = f"{' and '.join(held)} held: " if held and not lock.stays_on else ""
+    held = " and ".join(map(variable_name, lock.holds))
+    code, lead = "interlock", f"{held} held: "
+    if not held or lock.stays_on:
+        code, lead = "interlock_reason", ""
     hint = "; it stays so until it is reset" if lock.needs_reset else ""
     reason = people.said(lock.reason)
     limits = {each.name: {"value": each.value, "unit": each.unit} for each in lock.limits}
     return Notice(
         "failure" if lock.needs_reset or lock.is_failure else "warning",
-        "interlock",
-        f"{lead}{reason}{hint}",
-        lock.name,
-        lock.since,
+        "interlock", f"{lead}{reason}{hint}", lock.name, lock.since,
         f"{lock.name}/reset" if lock.needs_reset else "",
-        code="interlock",
+        code=code,
         fields={
-            "interlock": rule,
-            "holds": lock.holds,
-            "reads": lock.reads,
-            "limits": limits,
-            "reason": reason,
+            "interlock": rule, "holds": lock.holds, "reads": lock.reads, "limits": limits, "reason": reason,
             "why": {"code": lock.code, "fields": lock.fields, "text": reason},
-            "needs_reset": lock.needs_reset,
-            "stays_on": lock.stays_on,
-            "cause": lock.remedy.get("code", ""),
+            "needs_reset": lock.needs_reset, "stays_on": lock.stays_on, "cause": lock.remedy.get("code", ""),
         },
-        remedy=lock.advice,
-        environment=environment,
-        variables=lock.reads,
-    )
+        remedy=lock.advice, environment=environment, variables=lock.reads,
+    )  # fmt: skip
 
 
 def _of_set_points(status: Status, people: People) -> Iterator[Notice]:

@@ -208,6 +208,7 @@ export const TEXTS = {
 
   // growd's sentences by their codes; those without a text are shown as growd writes them
   said_interlock: "{holds} held: {interlock}",
+  said_interlock_reason: "{why}",
   said_photos_not_kept: "No photo is kept: {reason}",
   said_photos_refused: "The database refuses photos: {reason}",
   said_device_failed: "{device} does not work",
