@@ -49,6 +49,9 @@ async def test_language_units_and_colours_are_chosen_and_kept(shared, browser):
         await choose(page, "Units", "us")
         assert await computed(page, "quantity(20, 'degC')") == "68 °F"
         assert await computed(page, "symbol('degC d')") == "°F d"
+        told = "readable('it was 25 °C, 1.5 mol/m², rose by 2 °C; 30 degC')"
+        words = await page.evaluate(f"{module('lib/names.js')}.then((names) => names.{told})")
+        assert words == "it was 77 °F, 1.5 mol/m², rose by 4 °F; 86 °F"
         assert await computed(page, "given(format.shown(10, 'degC d'), 'degC d')") == 10
         await choose(page, "Colours", "dark")
         background = await page.evaluate("getComputedStyle(document.body).backgroundColor")
