@@ -9,8 +9,11 @@ export const MARKS = { other: "·", note: "▼", bad: "▲" };
 const BAD = /(^|_)(fault|fail(ed|ure)?|interlock|hold|lost|error)(_|$)/;
 const ENDS = /(^|_)(released|over)$/; // codes that end what a "bad" kind of event began
 
-/** The mark of an event: a key of `MARKS`. */
-export const markOf = ({ kind, code, details }) => (kind === "note" ? kind : BAD.test(kind) && !ENDS.test(code || details?.code) ? "bad" : "other");
+/** The mark of an event: a key of `MARKS`. An interlock that pauses outputs in normal operation is no problem. */
+export function markOf({ kind, code, fields, details }) {
+  const about = fields ?? details;
+  return kind === "note" ? kind : BAD.test(kind) && !ENDS.test(code || details?.code) && !about?.is_expected ? "bad" : "other";
+}
 
 /** An event in words, with its mark; `code` and `fields` of the stream, `details` of the history say it in the user's language. */
 export function Event({ event }) {

@@ -692,6 +692,11 @@ class TestDoseLimits:
             assert not runs(on, "nutrient_a")
             await on.clock.advance(20)
             assert runs(on, "nutrient_a")
+            async with with_events(on) as published:
+                await by_hand(on, "water_circulation", 0)
+            assert [each["fields"] for each in published if each["source"] == "still_water"] == [
+                {"is_expected": True}
+            ]
 
     @pytest.mark.parametrize(
         ("variable", "beyond", "within"),

@@ -83,7 +83,7 @@ class Reports:
         elif tripped or before:
             self._quiet.discard(name)
             hint = f"; {interlock.reset_hint}" if interlock.needs_reset else ""
-            message = Sentence("released", "released") if not tripped else _tripped(tripped, hint)
+            message = _tripped(interlock, tripped, hint) if tripped else Sentence("released", "released")
             self._events.publish(event("interlock", name, message))
             # a variable is unknown since a sensor has failed, which is the warning
             is_warning = tripped and code_of(tripped)["code"] != "variable_unknown"
@@ -108,7 +108,8 @@ class Reports:
         self._events.publish(event("interlock", name, message))
 
 
-def _tripped(reason: str, hint: str) -> Sentence:
-    """What the event of a trip says."""
+def _tripped(interlock: Interlock, reason: str, hint: str) -> Sentence:
+    """What the event of a trip says, with `is_expected` if it is part of normal operation."""
     found = code_of(reason)
-    return Sentence(f"{reason}{hint}", found["code"] or "tripped", **found["fields"])
+    fields = found["fields"] | ({"is_expected": True} if interlock.is_expected else {})
+    return Sentence(f"{reason}{hint}", found["code"] or "tripped", **fields)
