@@ -170,6 +170,14 @@ async def test_a_camera_that_fails_gets_no_light_until_it_works_again(tmp_path):
         assert await read(session, channels) == before
 
 
+async def test_without_a_camera_its_calls_say_so(tmp_path):
+    async with running(tmp_path, CHAMBER.partition("[[camera]]")[0]) as session:
+        for path in ("photo/latest", "photo/latest?camera=top", "photos/environment_1?camera=top"):
+            async with session.get(path) as answer:
+                assert (answer.status, (await answer.json())["error"]) == (404, "no_camera"), path
+        assert (await read(session, "photos/environment_1"))["cameras"] == []
+
+
 async def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data/photos").write_text("no folder")
