@@ -7,7 +7,7 @@ import logging
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from growd.bus.errors import counted
+from growd.bus.errors import NotKeptError, counted
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.control.calibration_log import CalibrationRecord
@@ -248,9 +248,8 @@ class PumpCalibration(Experiment):
             with self._saving():
                 await self._log.keep(record)
         except SAVE_ERRORS as error:
-            raise ExperimentError(
-                f"the calibration could not be saved, and nothing has changed: {error}"
-            ) from None
+            words = f"the calibration could not be saved, and nothing has changed: {error}"
+            raise NotKeptError(words) from None
         finally:
             self._touch()
         self._end(f"{who} saved it: {fit}")

@@ -183,8 +183,9 @@ async def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "data/photos").write_text("no folder")
     async with running(tmp_path) as session:
         async with session.post("service/environment_1/camera/top/take") as answer:
-            reason = (await answer.json())["reason"]
-        assert str(tmp_path / "data/photos") in reason
+            told = await answer.json()
+        assert (answer.status, told["error"]) == (503, "not_kept")
+        assert str(tmp_path / "data/photos") in told["reason"]
         (problem,) = (await read(session, "node/photos"))["problems"]
         assert (problem["code"], problem["is_failure"]) == ("photos_not_kept", True)
         assert (await read(session, "node/environment_1/camera/top"))["device"]["state"] == "starting"

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import replace as replaced
 
+from growd.bus.errors import NotKeptError
 from growd.config import Config, InterlockOptions, Light, Output, Sensor
 from growd.config.loops import LoopOptions
 from growd.host.hold import Hold, Holder, save_hold
@@ -113,7 +114,8 @@ async def test_the_flow_and_the_dead_time_of_a_pump_are_found_saved_and_used():
         for _ in PLAN:
             await on.measured_dose()
         keeper.fails = "the disk is full"
-        assert "nothing has changed: the disk is full" in await on.refused("save")
+        with pytest.raises(NotKeptError, match="nothing has changed: the disk is full"):
+            await on.call("save")
         assert on.flow()["ml_min"] == 100
         keeper.fails = ""
         message = await on.done("save")

@@ -137,7 +137,7 @@ class ClosedError(BusError, RuntimeError):
 
 
 class NotKeptError(BusError, OSError):
-    """Something could not be saved, and was not done."""
+    """Something could not be saved; the message says whether it was done."""
 
 
 class UnavailableError(BusError, RuntimeError):
