@@ -158,11 +158,7 @@ class StatusNode:
         status = self.snapshot()
         notices = notices_of(status)
         verdict = verdict_of(status, notices)
-        return {
-            **plain(status),
-            "verdict": plain(verdict),
-            "notices": plain(notices),
-        }
+        return {**plain(status), "verdict": plain(verdict), "notices": plain(notices)}
 
     def snapshot(self) -> Status:
         """The status now; what is looked up is as the last `look_up` found it."""
