@@ -275,7 +275,8 @@ class PumpCalibration(Experiment):
                 f"growd pump cancel {busy} --environment {where}"
             )
         self._refuse_if_busy()
-        if reason := self._log.why_not() or self._interlocks.hold_reason:
+        self._log.require_read()
+        if reason := self._interlocks.hold_reason:
             raise ExperimentError(reason)
         if self._calibrated[name].times.is_on:
             raise ExperimentError(f"{name} is on; wait for the end of its dose")

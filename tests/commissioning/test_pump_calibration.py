@@ -194,7 +194,8 @@ async def test_dosing_pumps_wait_until_the_calibrations_are_read():
         await on.rig.clock.advance(5)
         assert not on.is_on()
         assert on.held_by("nutrient_ph_down") == "calibrations that have not been read yet"
-        assert "could not be read yet" in await on.refused("begin", pump="acid")
+        with pytest.raises(NotKeptError, match="could not be read yet"):
+            await on.call("begin", pump="acid")
         keeper.fails = ""
         await on.rig.clock.until(on.is_on, within=120)
 

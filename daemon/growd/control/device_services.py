@@ -179,8 +179,8 @@ class DeviceServices:
         kind = service.calibrates
         if kind is None or service.air is None:
             return "", await self._calls.run(call)
-        if self._log is not None and (reason := self._log.why_not()):
-            return reason, ""
+        if self._log is not None:
+            self._log.require_read()
         air = service.air(kind)
         if air.reading is None:
             return air.reason, ""

@@ -341,7 +341,7 @@ class SensorCalibrations:
         A calibration that lowers the readings is on the disk before it is done. Raises `NotKeptError`.
         """
         if not self._saved.is_loaded:
-            return UNREAD
+            raise NotKeptError(UNREAD)
         refusal = self._ceiling.why_no_calibration(device, calibration) or self.why_no_calibration()[0]
         if refusal or not calibration.lowers:
             return refusal
