@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.bus.errors import counted, shown
+from growd.bus.errors import NotKeptError, counted, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import STRING
 from growd.bus.services import SUCCESS
@@ -171,8 +171,7 @@ class AlertNode:
         for each in chosen:
             each.acknowledged_by = who
         if not await self._save():
-            message = "acknowledged, but it can't be saved and will be lost at the next restart"
-            return {"success": False, "message": message}
+            raise NotKeptError("acknowledged, but it can't be saved and will be lost at the next restart")
         return {"success": True, "message": f"{counted(len(chosen), 'alert')} acknowledged"}
 
     # the saved state

@@ -17,6 +17,7 @@ from growd.bus.errors import InvalidValueError, UnknownNameError
 from growd.bus.fields import Field, Kind
 from growd.bus.names import normalise
 from growd.server.client_request import add_own_headers
+from growd.server.errors import ApiError
 from growd.server.json_answer import json_answer
 
 if TYPE_CHECKING:
@@ -104,7 +105,10 @@ class PhotoCalls:
 
     def _latest(self, query: dict[str, Any]) -> CameraPhoto | None:
         environment = self._known(query["environment"] or next(iter(self._cameras)), query)
-        return next(self._album.newest_first(environment, query["camera"]), None)
+        photo = next(self._album.newest_first(environment, query["camera"]), None)
+        if photo is None and not self._cameras[environment]:
+            raise _no_camera(environment)
+        return photo
 
     def _known(self, environment: str, query: dict[str, Any]) -> str:
         """The environment, which has the camera of the query, or photos of it."""
@@ -114,7 +118,8 @@ class PhotoCalls:
         if camera in {"", *self._cameras[environment]}:
             return environment
         if next(self._album.newest_first(environment, camera), None) is None:
-            raise UnknownNameError("camera", camera)
+            has_cameras = self._cameras[environment]
+            raise UnknownNameError("camera", camera) if has_cameras else _no_camera(environment)
         return environment
 
     async def _send(
@@ -148,6 +153,10 @@ class PhotoCalls:
                     await response.write(piece)
             await response.write_eof()
         return response
+
+
+def _no_camera(environment: str) -> ApiError:
+    return ApiError(404, "no_camera", f"no camera is configured for {environment}; add a [[camera]]")
 
 
 def _address(api: Api, photo: CameraPhoto) -> str:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.bus.errors import BusError, UnknownNameError
+from growd.bus.errors import BusError, NotKeptError, UnknownNameError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
-from growd.bus.services import SUCCESS
+from growd.bus.services import SUCCESS, refused
 from growd.control.controllers import OVERRIDE_S
 from growd.control.health import Health, State
 from growd.control.topics import commanded, measured
@@ -182,7 +182,10 @@ class CameraNode:
         try:
             photo = await self._now()
         except _ERRORS as error:
-            return {"success": False, "message": f"{self._camera.name} took no photo: {_words(error)}"}
+            words = f"{self._camera.name} took no photo: {_words(error)}"
+            if isinstance(error, (AlbumError, OSError)):  # the disk, not the camera
+                raise NotKeptError(words) from error
+            return refused(words)
         return {
             "success": True,
             "message": f"{self._camera.name} took a photo",

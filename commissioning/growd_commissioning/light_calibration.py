@@ -109,8 +109,8 @@ class LightCalibration(Experiment):
         if self.running:
             raise ExperimentError("a calibration is under way")
         self._refuse_if_busy()
-        if self._log is not None and (reason := self._log.why_not()):
-            raise ExperimentError(reason)
+        if self._log is not None:
+            self._log.require_read()
         self._stopped, self._by = "", who
         self._refuse_if_driven()
         self._value_of(self._raw.last)

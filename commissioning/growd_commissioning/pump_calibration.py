@@ -7,7 +7,7 @@ import logging
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from growd.bus.errors import counted
+from growd.bus.errors import NotKeptError, counted
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.control.calibration_log import CalibrationRecord
@@ -248,9 +248,8 @@ class PumpCalibration(Experiment):
             with self._saving():
                 await self._log.keep(record)
         except SAVE_ERRORS as error:
-            raise ExperimentError(
-                f"the calibration could not be saved, and nothing has changed: {error}"
-            ) from None
+            words = f"the calibration could not be saved, and nothing has changed: {error}"
+            raise NotKeptError(words) from None
         finally:
             self._touch()
         self._end(f"{who} saved it: {fit}")
@@ -276,7 +275,8 @@ class PumpCalibration(Experiment):
                 f"growd pump cancel {busy} --environment {where}"
             )
         self._refuse_if_busy()
-        if reason := self._log.why_not() or self._interlocks.hold_reason:
+        self._log.require_read()
+        if reason := self._interlocks.hold_reason:
             raise ExperimentError(reason)
         if self._calibrated[name].times.is_on:
             raise ExperimentError(f"{name} is on; wait for the end of its dose")

@@ -6,6 +6,7 @@ import { bulkGet, missingRevs, readAllDocs, readDesignDocs } from './bulk.mjs';
 import { serveChanges } from './changes.mjs';
 import { startCompaction } from './compaction.mjs';
 import { getAttachment, getDocument } from './documents.mjs';
+import { Databases } from './databases.mjs';
 import { checkDocs, checkDocument, checkIndex, checkNesting, checkQuery, checkRequestedDocs, checkRevisions } from './guards.mjs';
 import { HttpError, outsideAddress, sendError, sendJSON } from './http.mjs';
 import { confirmCommit, showDatabase } from './instances.mjs';
@@ -77,13 +78,14 @@ export async function createApp({ Pouch, folder, uuid, settings, functions, isOw
   app.get('/_up', (req, res) => sendJSON(res, 200, { status: 'ok', seeds: {} }));
   app.get('/favicon.ico', refuseMissing);
   app.get('/_all_dbs', async (req, res) => sendJSON(res, 200, (await databaseFolders(folder)).map(decodeURIComponent).sort()));
-  app.use((req, res, next) => nameDatabase(folder, req, res, next).catch(next));
   const openDatabase = databaseOpener(Pouch, folder, pouchApp);
+  const databases = new Databases({ Pouch, dataFolder: folder, openDatabase });
+  app.use((req, res, next) => nameDatabase(databases, req, res, next).catch(next));
   const replicator = new Replicator({ Pouch, settings, stopping, openDatabase });
   replicator.start(await openDatabase(REPLICATOR, true));
   addServerRoutes(app, pouchApp);
   addReplicatorRoutes(app, replicator, settings);
-  addDatabaseRoutes(app, openDatabase, pouchApp, stopping);
+  addDatabaseRoutes(app, databases, pouchApp, stopping);
   app.use(refuseMissing);
   // four parameters make it an error handler of express
   app.use((error, req, res, next) => sendError(res, error));
@@ -125,14 +127,15 @@ function databaseOpener(Pouch, dataFolder, pouchApp) {
 }
 
 /** The endpoints of a database. */
-function addDatabaseRoutes(app, openDatabase, pouchApp, stopping) {
+function addDatabaseRoutes(app, databases, pouchApp, stopping) {
   const open = async (req, res, next) => {
-    req.db = await openDatabase(req.params.db, false); // it may have been deleted while the body came
+    req.db = await databases.openDatabase(req.params.db, false); // it may have been deleted while the body came
     next();
   };
   addDocumentRoutes(app, open);
   app.post('*', readJSON());
-  serve(app, '/:db', { get: [open, showDatabase], put: [pouchApp], delete: [pouchApp], post: [checkDocument, pouchApp] });
+  const [create, remove] = [(req, res) => databases.create(req, res), (req, res) => databases.remove(req, res)];
+  serve(app, '/:db', { get: [open, showDatabase], put: [create], delete: [remove], post: [checkDocument, pouchApp] });
   addQueryRoutes(app, open, stopping);
   serve(app, '/:db/_bulk_docs', { post: [checkDocs, pouchApp] });
   serve(app, '/:db/_bulk_get', { post: [checkRequestedDocs, open, bulkGet] });
@@ -284,7 +287,7 @@ function locationPath(req, inside) {
  *
  * express-pouchdb removes the slashes of a decoded name, so the name is encoded twice.
  */
-async function nameDatabase(dataFolder, req, res, next) {
+async function nameDatabase(databases, req, res, next) {
   const [, segment, rest] = /^\/([^/?]*)(.*)$/s.exec(req.url);
   if (SERVER_PATHS.includes(segment)) {
     next();
@@ -292,10 +295,11 @@ async function nameDatabase(dataFolder, req, res, next) {
   }
   const folder = checkedFolder(segment);
   const creates = req.method === 'PUT' && /^\/?(\?|$)/.test(rest);
-  if (!creates && !(await databaseFolders(dataFolder)).includes(folder)) {
+  if (!creates && !(await databaseFolders(databases.dataFolder)).includes(folder)) {
     throw new HttpError(404, 'not_found', 'Database does not exist.');
   }
   checkOpened(folder);
+  databases.follow(res, folder);
   req.database = folder;
   req.url = `/${encodeURIComponent(folder)}${rest.replace(RESERVED_SEGMENT, plainSegment)}`;
   next();

@@ -55,6 +55,7 @@ export async function serveChanges(db, req, res, stopping) {
   const ending = new AbortController();
   const end = () => ending.abort();
   res.once('close', end);
+  db.once('destroyed', end);
   stopping.addEventListener('abort', end);
   try {
     const [query, body] = [queryStrings(req), req.body ?? {}];
@@ -63,6 +64,7 @@ export async function serveChanges(db, req, res, stopping) {
     await new Feed(db, request, res, ending.signal).run();
   } finally {
     stopping.removeEventListener('abort', end);
+    db.off('destroyed', end);
   }
 }
 
@@ -74,6 +76,7 @@ class Feed {
   /** `end` is the signal that ends the feed. */
   constructor(db, request, res, end) {
     Object.assign(this, { db, request, res, end });
+    this.ended = once(end, 'abort'); // PouchDB may not end a read of a database that is deleted
     this.texts = FEEDS[request.feed];
   }
 
@@ -114,7 +117,8 @@ class Feed {
     this.#writesSeen = writes.get(this.db);
     const { options } = this.request;
     const limit = options.descending ? this.#left : Math.min(this.#left, ROWS_AT_ONCE);
-    const { results, last_seq } = await this.db.changes({ ...options, since: this.since, limit });
+    const reading = this.db.changes({ ...options, since: this.since, limit });
+    const { results = [], last_seq = 0 } = await Promise.race([reading, this.ended]);
     this.since = Math.max(this.since, last_seq);
     return results;
   }
@@ -144,15 +148,15 @@ class Feed {
       return !end.aborted;
     }
     return new Promise((resolve) => {
-      const [written, ended] = [() => wakeUp(true), () => wakeUp(false)];
+      const [written, ended] = [() => wakeUp(true), () => wakeUp(false)]; // also if the database is deleted
       const timer = request.heartbeat === null ? setTimeout(ended, request.timeout) : undefined;
       const wakeUp = (isWritten) => {
         clearTimeout(timer);
-        db.off('written', written).off('destroyed', ended);
+        db.off('written', written);
         end.removeEventListener('abort', ended);
         resolve(isWritten);
       };
-      db.on('written', written).on('destroyed', ended);
+      db.on('written', written);
       end.addEventListener('abort', ended);
     });
   }

@@ -20,7 +20,7 @@ export async function startCompaction(req, res) {
   if (!running.has(db.name)) {
     running.add(db.name);
     compact(db)
-      .catch((error) => console.error(`the compaction of ${db.name} failed: ${error.message}`))
+      .catch((error) => db._destroyed || console.error(`the compaction of ${db.name} failed: ${error.message}`))
       .finally(() => running.delete(db.name));
   }
   sendJSON(res, 202, { ok: true });
@@ -34,7 +34,7 @@ export function isCompacting(db) {
 async function compact(db) {
   const progress = await db.get(PROGRESS).catch(() => ({ _id: PROGRESS, last_seq: 0 }));
   for (let isEnd = false; !isEnd; ) {
-    const { results, last_seq } = await db.changes({ since: progress.last_seq, limit: CHANGES_AT_ONCE });
+    const { results = [], last_seq } = await db.changes({ since: progress.last_seq, limit: CHANGES_AT_ONCE });
     for (const { id } of results) {
       await db.compactDocument(id, 0);
     }

@@ -23,8 +23,21 @@ export function sandbox(res) {
   res.setHeader('Content-Security-Policy', 'sandbox');
 }
 
+/** Answer with an error in place of a handler, whose own answer then goes nowhere, unless that has begun. */
+export function sendInstead(res, error) {
+  if (!res.headersSent) {
+    sendError(res, error);
+    for (const method of ['setHeader', 'writeHead', 'write', 'end']) {
+      res[method] = () => res;
+    }
+  }
+}
+
 /** Answer with `{"error", "reason"}`, or break off an answer that has begun. */
 export function sendError(res, error) {
+  if (res.writableEnded) {
+    return;
+  }
   if (res.headersSent) {
     res.destroy();
     return;

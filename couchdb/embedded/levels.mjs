@@ -154,6 +154,19 @@ export function checkOpened(name) {
   }
 }
 
+/** The error of the database `name` if a write has failed while it was made; then nothing of it is left. */
+export async function undoFailed(name, destroy) {
+  const location = [...failures.keys()].find((folder) => path.basename(folder) === name);
+  if (location === undefined) {
+    return undefined;
+  }
+  const { message } = failures.get(location);
+  await destroy().catch(() => undefined); // it may not be open
+  rmSync(location, { recursive: true, force: true });
+  [failures, levels, unopened].forEach((known) => known.delete(location));
+  return new HttpError(500, 'write_failed', message);
+}
+
 function checkIndexes(name) {
   const location = [...failures.keys()].find((folder) => path.basename(folder).startsWith(name + VIEW_INDEX));
   if (location !== undefined) {

@@ -6,6 +6,7 @@ import http from 'node:http';
 import https from 'node:https';
 import { unescape } from 'node:querystring'; // does not throw on malformed percent signs
 import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 
 import { checkSelector } from './guards.mjs';
 import { HttpError, isObject, isText } from './http.mjs';
@@ -123,10 +124,20 @@ export class ReplicationEnds {
     if (url.pathname.includes('/_local/')) {
       noteCheckpoint(checkpoint, answer);
     }
-    const content = WITHOUT_BODY.includes(answer.statusCode) ? null : Readable.toWeb(answer);
-    const response = new Response(content, { status: answer.statusCode, headers: answer.headers });
+    const response = new Response(await bodyOf(answer, url), { status: answer.statusCode, headers: answer.headers });
     return Object.assign(response, { buffer: async () => Buffer.from(await response.arrayBuffer()) }); // as node-fetch
   }
+}
+
+/** A body that PouchDB can read: a proxy may refuse a request without one, or in HTML. */
+async function bodyOf(answer, url) {
+  const { statusCode: status } = answer;
+  if (status < 400) {
+    return WITHOUT_BODY.includes(status) ? null : Readable.toWeb(answer);
+  }
+  const body = await text(answer);
+  const error = String(http.STATUS_CODES[status]).toLowerCase().replaceAll(' ', '_');
+  return /^\s*\{/.test(body) ? body : JSON.stringify({ error, reason: `${url.origin} answers with status ${status}` });
 }
 
 /** Fail where the checkpoint is gone: PouchDB then begins anew. Else it would write a new one and go on. */

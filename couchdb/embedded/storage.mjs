@@ -35,12 +35,16 @@ export async function lockDataFolder(folder) {
   return { uuid, read, write };
 }
 
+/** The folders that are being deleted, each with the promise of its end. */
+export const deleting = new Map();
+
 /** The folders of the databases in `folder`. */
 export async function databaseFolders(folder) {
   const entries = await readdir(folder, { withFileTypes: true });
   return entries
     .filter((entry) => entry.isDirectory() && entry.name !== SERVER_STATE && !entry.name.includes(VIEW_INDEX))
-    .map((entry) => entry.name);
+    .map((entry) => entry.name)
+    .filter((name) => !deleting.has(name));
 }
 
 /** PouchDB with its databases in `folder`; `allDbs` lists the folders. */

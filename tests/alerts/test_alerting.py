@@ -7,15 +7,18 @@ import logging
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, get_args
+from unittest.mock import AsyncMock
 
 import pytest
 
 from growd.bus import Bus
+from growd.bus.errors import NotKeptError
 from growd.config import Config, ConfigError, load
 from growd.config.alerts import AlertOptions, Kind, Notify
 from growd.control.health import Health
 from growd.control.topics import declare_environment
 from growd.status.status_node import StatusNode
+from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
 from growd_alerts.defaults import DEFAULT_ALERTS
 from growd_alerts.part import opened
@@ -190,7 +193,7 @@ async def test_a_test_message_reports_the_result_of_each_channel_and_a_rule_may_
             assert len(other.messages) == 1
 
 
-async def test_an_alert_is_acknowledged_by_its_id_or_its_rule(tmp_path):
+async def test_an_alert_is_acknowledged_by_its_id_or_its_rule(tmp_path, monkeypatch):
     async with daemon(tmp_path) as growd:
         assert (await growd.call("alerts/acknowledge"))["message"] == "no alert is open"
         await growd.fail()
@@ -204,6 +207,9 @@ async def test_an_alert_is_acknowledged_by_its_id_or_its_rule(tmp_path):
         assert (await growd.call("alerts/acknowledge", alert="failed"))["success"] is True
         await growd.bus.services.get("alerts/acknowledge").call({}, who="127.0.0.1")
         assert growd.information()["alerts"][0]["acknowledged_by"] == "127.0.0.1"
+        monkeypatch.setattr(LocalStore, "save_state", AsyncMock(side_effect=LocalStoreError("full")))
+        with pytest.raises(NotKeptError):
+            await growd.call("alerts/acknowledge")
 
 
 async def test_an_unreadable_saved_state_does_not_prevent_the_start(tmp_path, caplog):

@@ -170,13 +170,22 @@ async def test_a_camera_that_fails_gets_no_light_until_it_works_again(tmp_path):
         assert await read(session, channels) == before
 
 
+async def test_without_a_camera_its_calls_say_so(tmp_path):
+    async with running(tmp_path, CHAMBER.partition("[[camera]]")[0]) as session:
+        for path in ("photo/latest", "photo/latest?camera=top", "photos/environment_1?camera=top"):
+            async with session.get(path) as answer:
+                assert (answer.status, (await answer.json())["error"]) == (404, "no_camera"), path
+        assert (await read(session, "photos/environment_1"))["cameras"] == []
+
+
 async def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data/photos").write_text("no folder")
     async with running(tmp_path) as session:
         async with session.post("service/environment_1/camera/top/take") as answer:
-            reason = (await answer.json())["reason"]
-        assert str(tmp_path / "data/photos") in reason
+            told = await answer.json()
+        assert (answer.status, told["error"]) == (503, "not_kept")
+        assert str(tmp_path / "data/photos") in told["reason"]
         (problem,) = (await read(session, "node/photos"))["problems"]
         assert (problem["code"], problem["is_failure"]) == ("photos_not_kept", True)
         assert (await read(session, "node/environment_1/camera/top"))["device"]["state"] == "starting"

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import replace as replaced
 
+from growd.bus.errors import NotKeptError
 from growd.config import Config, InterlockOptions, Light, Output, Sensor
 from growd.config.loops import LoopOptions
 from growd.host.hold import Hold, Holder, save_hold
@@ -113,7 +114,8 @@ async def test_the_flow_and_the_dead_time_of_a_pump_are_found_saved_and_used():
         for _ in PLAN:
             await on.measured_dose()
         keeper.fails = "the disk is full"
-        assert "nothing has changed: the disk is full" in await on.refused("save")
+        with pytest.raises(NotKeptError, match="nothing has changed: the disk is full"):
+            await on.call("save")
         assert on.flow()["ml_min"] == 100
         keeper.fails = ""
         message = await on.done("save")
@@ -192,7 +194,8 @@ async def test_dosing_pumps_wait_until_the_calibrations_are_read():
         await on.rig.clock.advance(5)
         assert not on.is_on()
         assert on.held_by("nutrient_ph_down") == "calibrations that have not been read yet"
-        assert "could not be read yet" in await on.refused("begin", pump="acid")
+        with pytest.raises(NotKeptError, match="could not be read yet"):
+            await on.call("begin", pump="acid")
         keeper.fails = ""
         await on.rig.clock.until(on.is_on, within=120)
 

@@ -125,6 +125,47 @@ def test_a_wrong_type_does_not_hide_faults_of_other_sections(file, wrong, other,
     assert len(both) > len(alone)
 
 
+DEVICES = """
+[[chamber.a.sensor]]
+name = "first"
+kind = "scd30"
+[[chamber.a.sensor]]
+name = "door"
+kind = "gpio"
+pin = 17
+variable = "door_open"
+port = "/dev/ttyS0"
+[[chamber.a.sensor]]
+name = "lux"
+kind = "bh1750"
+address = 0x61
+[[chamber.a.output]]
+name = "heat"
+pin = 17
+variable = "air_heater"
+url = "http://x"
+[[chamber.a.output]]
+name = "fog"
+pin = 18
+variable = "water_heater"
+safe = "on"
+"""
+
+
+@pytest.mark.parametrize("chamber", ["chamber.a.", ""])
+@pytest.mark.parametrize("section", ["sensor", "output"])
+def test_a_wrong_kind_does_not_hide_the_faults_of_other_devices(file, chamber, section):
+    file.write_text(DEVICES.replace("chamber.a.", chamber))
+    alone = refused(file)
+    wrong = f'[[{chamber}{section}]]\nname = "wrong"\nkind = "nothing"\n'
+    file.write_text(wrong + file.read_text())
+    own, *others = refused(file)
+    assert own.path[-3:] == (section, 0, "kind")
+    found = {(each.path[-3], each.path[-2] - (section in each.path), *each.path[-1:]) for each in others}
+    assert found == {each.path[-3:] for each in alone} - {("output", 1, "needs")}
+    assert len(found) >= 5
+
+
 @pytest.mark.parametrize(
     ("wrong", "other"),
     [

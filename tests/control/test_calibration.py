@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from growd.bus.errors import InvalidValueError
+from growd.bus.errors import InvalidValueError, NotKeptError
 from growd.config import Config, InterlockOptions, Light, Output, Sensor
 from growd.control.calibration import UNKNOWN, Calibration, Correction, steady_reading
 from growd_hwsim.chips.scd30 import SimulatedScd30
@@ -201,10 +201,8 @@ async def test_a_failed_calibration_that_lowers_readings_counts_as_done():
         on.rig.machine.faults.clear()
         memory.fails = True
         await on.advance(STEADY_S + 60)
-        assert (
-            "was not calibrated, because the calibration could not be saved: the disk is gone"
-            in await on.calibrate(800)
-        )
+        with pytest.raises(NotKeptError, match=r"air was not calibrated.*: the disk is gone"):
+            await on.calibrate(800)
         memory.fails = False
         on.air(4_830)
         await on.advance(120)

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from growd.bus.errors import NotKeptError
 from growd.config import Config, Light, Sensor
 from growd_hwsim.faults import Fault
 from support.memory import ShortRecords
@@ -73,9 +74,8 @@ async def test_a_calibration_without_a_record_on_the_disk_is_no_success(said):
     async with stage(keeper) as on:
         await on.rig.clock.advance(130)
         keeper.fails = "the disk is full"
-        answer = await on.calibrate(450)
-        assert not answer["success"]
-        said(answer["message"])
+        with said.raises(NotKeptError):
+            await on.calibrate(450)
 
 
 async def test_nothing_is_calibrated_before_the_records_are_read(said):
@@ -83,8 +83,8 @@ async def test_nothing_is_calibrated_before_the_records_are_read(said):
     keeper.fails = "the card is slow"
     async with stage(keeper) as on:
         await on.rig.clock.advance(130)
-        answer = await on.calibrate(450)
-        said(answer["message"])
+        with said.raises(NotKeptError):
+            await on.calibrate(450)
         assert on.rig.machine.sensor("scd30").memory.calibration_ppm == 0.0
         keeper.fails = ""
         await on.rig.clock.advance(20)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from growd.bus import Bus
+from growd.bus.errors import NotKeptError
 from growd.config import Config, Light, Output, Sensor
 from growd.control.hold import OutputHold
 from growd.control.output_control import Demand, OutputController
@@ -249,9 +250,8 @@ async def test_a_hold_that_cannot_be_saved_holds_until_growd_ends_and_one_that_s
         data = tmp_path / "hold.json.part"
         data.mkdir()  # in the way of the new file
         (data / "x").touch()
-        answer = await on.call("set", "cleaning")
-        assert not answer["success"]
-        assert answer["message"].startswith("all outputs are safe, but the hold is not saved: ")
+        with pytest.raises(NotKeptError, match="all outputs are safe, but the hold is not saved: "):
+            await on.call("set", "cleaning")
         await on.hold.read()
         for _ in range(5):
             on.want()
@@ -265,9 +265,8 @@ async def test_a_hold_that_cannot_be_saved_holds_until_growd_ends_and_one_that_s
         file_of(tmp_path, Holder.PERSON).mkdir()  # which cannot be removed
         await on.hold.read()
         assert "hold.json cannot be read: Is a directory" in on.hold.reason
-        answer = await on.call("release")
-        assert not answer["success"]
-        assert answer["message"].startswith("the hold was not released, because it cannot be removed: ")
+        with pytest.raises(NotKeptError, match="the hold was not released, because it cannot be removed: "):
+            await on.call("release")
         await on.clock.advance(3.0)
         assert on.is_safe()
 

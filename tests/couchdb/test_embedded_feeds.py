@@ -141,6 +141,16 @@ async def test_deleting_the_database_ends_its_feeds(node, store, feed):
         assert await response.content.readline() in {b'{"last_seq":5,"pending":0}\n', b""}
 
 
+async def test_a_feed_that_is_being_read_ends_whole_with_its_database(node, store):
+    docs = [{"_id": f"d{n}", "text": "x" * 10_000} for n in range(1_000)]  # more than the connection holds
+    await node("POST", f"{store}/_bulk_docs", {"docs": docs})
+    async with node.open("GET", f"{store}/_changes", feed="continuous", include_docs=True) as response:
+        await response.content.readline()
+        await node("DELETE", store)
+        *_, last = (await response.read()).splitlines()
+    assert json.loads(last)["last_seq"] < 1_000
+
+
 async def test_a_feed_ends_when_its_client_disconnects(own_server):
     async with client_of(own_server.url) as node:
         await node("PUT", "/db")

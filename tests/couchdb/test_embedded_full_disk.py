@@ -68,6 +68,24 @@ async def test_acknowledged_writes_are_stored_after_failed_ones_and_a_database_t
     assert {row["id"] for row in rows} >= before | after >= {"again"}
 
 
+@pytest.mark.parametrize("room", [0, 70])  # it can not be opened, or not be written
+async def test_a_database_that_cannot_be_made_is_refused_and_nothing_of_it_is_left(own_server, room):
+    async with client_of(own_server.url) as node:
+        _, hard = resource.prlimit(own_server.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(own_server.process.pid, resource.RLIMIT_FSIZE, (room, hard))
+        for _ in range(2):
+            answer = await node("PUT", "/db")
+            assert (answer.status, answer.json["error"]) == (500, "write_failed")
+            assert "File too large" in answer.json["reason"]
+            assert (await node("GET", "/db")).status == 404
+        assert not [*own_server.data.glob("db*")]
+        end_limit(own_server)
+        assert (await node("PUT", "/db")).status == 201
+        assert (await node("PUT", "/db")).status == 412
+        assert (await node("PUT", "/db/doc", {})).status == 201
+    assert own_server.process.poll() is None
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("question", "name"), [(VIEW, "rows"), (FIND, "docs")])
 async def test_an_index_that_cannot_be_written_answers_with_an_error_and_later_with_all_rows(

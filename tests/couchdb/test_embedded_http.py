@@ -83,6 +83,37 @@ async def test_a_write_under_way_does_not_bring_a_deleted_database_back(node, st
     assert (await node("GET", store)).status == 404
 
 
+VIEW = {"views": {"v": {"map": "function (doc) { emit(doc.n, null); }"}}}
+LONG = {
+    "view": ("GET", "/_design/d/_view/v"),
+    "queries": ("POST", "/_design/d/_view/v/queries", {"queries": [{}, {"limit": 1}]}),
+    "all_docs": ("GET", "/_all_docs?include_docs=true"),
+    "find": ("POST", "/_find", {"selector": {"n": {"$gt": 0}}, "limit": 2_000}),
+    "changes": ("GET", "/_changes?include_docs=true"),
+    "bulk_docs": ("POST", "/_bulk_docs", {"docs": [{"n": n} for n in range(2_000)]}),
+    "index": ("POST", "/_index", {"index": {"fields": ["n"]}}),
+}
+
+
+async def test_what_is_asked_of_a_database_that_is_deleted_meanwhile_is_answered(own_server):
+    async with client_of(own_server.url, own_server.owner) as node:
+        for question in LONG.values():
+            assert (await node("PUT", "/db")).status == 201
+            docs = [{"_id": f"{n:04}", "n": n, "text": "x" * 100} for n in range(2_000)]
+            assert (await node("POST", "/db/_bulk_docs", {"docs": docs})).status == 201
+            assert (await node("PUT", "/db/_design/d", VIEW)).status == 201
+            method, path, *body = question
+            asking = [asyncio.create_task(node(method, f"/db{path}", *body), name=path) for _ in range(3)]
+            for _ in range(5):  # the server has read them by then
+                await node("GET", "/")
+            assert (await node("DELETE", "/db")).status == 200
+            answers = await asyncio.gather(*asking)
+            assert {each.status for each in answers} <= {404, 200, 201}, path  # some may end before
+            assert (await node("GET", "/db")).status == 404
+    assert own_server.process.poll() is None
+    assert own_server.log.read_text() == ""
+
+
 async def test_the_tag_of_a_document_is_its_revision(node, store):
     rev = await put(node, f"{store}/doc", {"a": 1})
     answer = await node("GET", f"{store}/doc")

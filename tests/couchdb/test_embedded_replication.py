@@ -80,14 +80,14 @@ def job(source, target, **more):
 
 
 @asynccontextmanager
-async def refusing():
+async def refusing(body=b'{"error": "unauthorized", "reason": "wrong password"}'):
     """A database whose server refuses the login, and the connection of each request."""
     connections = []
 
     async def refuse(request):
         assert request.transport is not None
         connections.append(request.transport)
-        return web.json_response({"error": "unauthorized", "reason": "wrong password"}, status=401)
+        return web.Response(body=body, status=401)
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", refuse)
@@ -369,6 +369,14 @@ async def test_a_wrong_login_is_shown_and_not_tried_again(node, numbers, begin):
         name = await begin(numbers, far, create_target=False)
         seen = await until_state(node, name, "crashing")
     assert seen["info"] == {"error": "unauthorized: wrong password"}
+    assert len(connections) == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>"])
+async def test_a_login_that_a_proxy_refuses_is_one_that_is_refused(node, numbers, begin, body):
+    async with refusing(body) as (far, connections):
+        seen = await until_state(node, await begin(numbers, far, create_target=False), "crashing")
+    assert seen["info"] == {"error": f"unauthorized: {far.removesuffix('/far')} answers with status 401"}
     assert len(connections) == 1
 
 

@@ -1,10 +1,13 @@
 """Lists, views and bulk reads: embedded server and CouchDB answer the same."""
 
+import shutil
+import subprocess
 from base64 import b64decode, b64encode
 from urllib.parse import quote
 
 import pytest
 
+from support.database import EMBEDDED_SERVER
 from support.rows import each
 
 DESIGN = {
@@ -147,6 +150,27 @@ async def test_several_queries_are_bounded_in_number_and_rows(node, store, numbe
     assert (await node("POST", f"{store}/_bulk_docs", {"docs": docs})).status == 201
     body = {"queries": [{"limit": rows}] * number}
     assert (await node("POST", f"{store}/{ALL}/queries", body)).status == status
+
+
+GONE = """
+const { queryHandlers } = await import(process.argv[1]);
+const socket = { destroyed: false };
+let runs = 0;
+const run = async () => {
+  runs += 1;
+  socket.destroyed ||= runs === 10;
+  return { rows: [] };
+};
+const req = { body: { queries: Array(1000).fill({}) }, originalUrl: "/", socket };
+await queryHandlers(run).many(req, { req, writeHead() {}, end() {} });
+console.log(runs);
+"""
+
+
+def test_several_queries_end_when_their_client_is_gone():
+    arguments = ["--input-type=module", "-e", GONE, str(EMBEDDED_SERVER.with_name("queries.mjs"))]
+    run = subprocess.run([shutil.which("node"), *arguments], stdout=subprocess.PIPE, check=True)
+    assert int(run.stdout) == 10
 
 
 async def test_a_view_in_several_queries_is_reduced(couch, filled):

@@ -227,6 +227,16 @@ def test_the_watchdog_is_fed_if_it_watches_this_process(environment, watchdog_s)
     assert ServiceManager.from_environment(dict(environment)).watchdog_s == watchdog_s
 
 
+@pytest.mark.parametrize(("watchdog_s", "starting_s", "ready_s"), [(None, 5, 15), (60, 5, 15), (12, 2, 6)])
+def test_the_status_line_comes_each_15_s_more_often_during_the_start_and_within_the_watchdogs_time(
+    watchdog_s, starting_s, ready_s
+):
+    manager = ServiceManager("@x", watchdog_s)
+    assert manager.period_s == starting_s
+    manager.ready()
+    assert manager.period_s == ready_s
+
+
 def test_a_full_notification_socket_does_not_block():
     notified = Notified()
     manager = ServiceManager(notified.address)

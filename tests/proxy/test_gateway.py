@@ -640,3 +640,27 @@ class TestDatabaseDown:
             await client.send(b"GET / HTTP/1.0\r\n\r\n")
             with pytest.raises(ConnectionResetError):
                 await client.reader.read()
+
+
+@pytest.mark.parametrize(("method", "status"), [(b"GET", 503), (b"PUT", 502)])  # which may have been done
+async def test_what_waits_for_a_database_that_is_silent_ends_but_a_view_which_may_take_long(method, status):
+    asked, is_built = [], asyncio.Event()
+
+    async def script(peer):
+        asked.append(await peer.head())
+        if b"/_view/" in asked[-1]:
+            await is_built.wait()
+            await peer.send(EMPTY)
+        await peer.gone()
+
+    async with RawUpstream(script) as upstream:
+        gateway = Gateway(lambda: upstream.url)
+        async with gateway_to(gateway) as port, raw_client(port) as client, raw_client(port) as other:
+            await client.send(method + get(b"/db/doc").removeprefix(b"GET"))
+            await other.send(get(b"/db/_design/d/_view/v"))
+            await until(lambda: len(asked) == 2)
+            gateway.give_up()
+            answer = await client.answer()
+            assert (answer.status, answer.value(b"Retry-After")) == (status, b"2" if status == 503 else None)
+            is_built.set()
+            assert (await other.answer()).status == 200

@@ -173,18 +173,28 @@ def answering(folder, answer):
 async def test_a_child_that_hangs_is_killed_and_replaced(tmp_path, caplog, said):
     clock = ManualClock()
     embedded = database(answering(tmp_path, b"HTTP/1.1 200 OK\r\n"), tmp_path / "data", clock=clock)
+    silent = []
+    embedded.on_silent = lambda: silent.append(embedded.url)
     async with running(embedded):
         first = await up(embedded)
+        pid = child_with(str(tmp_path / "data"))
         for _ in range(2 * UNANSWERED):
             await until(lambda: not is_asked())
             await clock.advance(ASK_EVERY_S)
         await until(lambda: not is_asked())
-        assert embedded.hangs == 0
-
-        os.kill(child_with(str(tmp_path / "data")), signal.SIGSTOP)  # like an endless function
-        for _ in range(UNANSWERED + 1):
+        for ends in (False, True):
+            os.kill(pid, signal.SIGSTOP)  # like a long function, or an endless one
+            await clock.advance(ASK_EVERY_S)
             assert embedded.url == first
             await clock.advance(ASK_EVERY_S)
+            assert embedded.url is None
+            if not ends:
+                os.kill(pid, signal.SIGCONT)
+                await until(lambda: embedded.url == first)
+        assert silent == [None, None]
+        await clock.advance(ASK_EVERY_S * (UNANSWERED - 2))
+        assert (embedded.hangs, embedded.starts) == (0, 1)
+        await clock.advance(ASK_EVERY_S)
         await until(lambda: embedded.starts == 2)
         assert (embedded.hangs, embedded.crashes) == (1, 0)
     said([record.getMessage() for record in caplog.records if record.levelno == logging.ERROR])
@@ -195,7 +205,7 @@ async def test_a_child_that_closes_each_connection_is_replaced(tmp_path):
     embedded = database(answering(tmp_path, b""), tmp_path / "data", clock=clock)
     async with running(embedded):
         await up(embedded)
-        for _ in range(UNANSWERED):
+        for _ in range(UNANSWERED + 1):
             await until(lambda: not is_asked())
             await clock.advance(ASK_EVERY_S)
         await until(lambda: embedded.hangs == 1)

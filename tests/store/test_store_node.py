@@ -160,3 +160,6 @@ async def test_the_services_report_an_unreadable_file(rig):
         exit_status, printed = await rig.asked("service", "call", service)
         assert exit_status == 1
         assert "no such table: rejected" in printed
+        address = f"{rig.daemon.origin}/_svc/api/0.0.1/service/{service}"
+        async with aiohttp.ClientSession() as session, session.post(address) as answer:
+            assert (answer.status, (await answer.json())["error"]) == (503, "not_kept")

@@ -38,8 +38,14 @@ def commissioning():
 class HeldClock(SimulatedClock):
     """A simulated clock whose time passes only in `advance` and `until`."""
 
-    def __init__(self, time=START):
-        super().__init__(start=time, ends=0.0)
+    def __init__(self, time=START, begins_s=0.0):
+        super().__init__(start=time - begins_s, ends=begins_s)
+        self._now = begins_s
+
+    @property
+    def wakes(self):
+        """When the present sleepers wake up, in monotonic seconds."""
+        return {due for due, _, wake in self._sleepers if not wake.is_over()}
 
     def step(self, seconds):
         """Step wall time, as NTP does; monotonic time stays."""
@@ -99,14 +105,16 @@ class Rig:
 
 
 @asynccontextmanager
-async def rigged(config, memory=None, data=None, time=START, records=None):
+async def rigged(config, memory=None, data=None, time=START, records=None, *, begins_s=0.0):
     """Run the chamber of a configuration around the body from `time`; `memory` is that of its interlocks.
+
+    The monotonic time is `begins_s` then.
 
     `records` keeps its calibrations.
 
     With a `data` folder it has a hold, which the body reads.
     """
-    clock = HeldClock(time)
+    clock = HeldClock(time, begins_s)
     machine = await asyncio.to_thread(simulated_hardware, config, clock)  # as growd does: it imports chips
     rig = Rig(config, clock, machine, memory, data=data, records=records)
     try:

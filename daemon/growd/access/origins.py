@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 ANY_ORIGIN: Final = "*"
 PREFLIGHT_S: Final = 600  # how long a browser may cache the answer to a preflight
-# Content types for which browsers send no preflight (Fetch standard, "CORS-safelisted request-header"); a
-# missing type is one of them.
-_FORM_TYPES: Final = frozenset({"", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded"})
 _API_METHODS: Final = "GET, HEAD, POST, DELETE"
 _DATABASE_METHODS: Final = "GET, HEAD, POST, PUT, DELETE, COPY"
 # What clients of the API and of CouchDB send (https://docs.couchdb.org/en/stable/config/http.html#cors/headers).
@@ -33,6 +30,7 @@ _SENT: Final = (
     "Authorization, Content-Type, Last-Event-ID, If-Match, If-None-Match, Range, Destination, "
     "X-Requested-With, X-Couch-Full-Commit, X-CouchDB-WWW-Authenticate"
 )
+_ASKING: Final = READING | {"OPTIONS"}
 _OWN_SITES: Final = frozenset({"same-origin", "none"})  # of Sec-Fetch-Site; none: the user typed the address
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]]+)(?::([0-9]{0,5}))?")
 _AUTHORITY: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)")
@@ -73,13 +71,11 @@ class OriginGuard:
         if host is not None and host not in self._known:
             self._check_host(host)
         origin = request.headers.get(hdrs.ORIGIN)
-        if origin is None and "Sec-Fetch-Site" not in request.headers:
-            return None
-        if not is_api:
-            self._check_form(request, host, origin)
-        elif origin is None:
+        if origin is not None:
+            return self._admit_page(request, host, origin, is_api=is_api)
+        if is_api or request.method not in _ASKING:
             _check_site(request)
-        return None if origin is None else self._admit_page(request, host, origin, is_api=is_api)
+        return None
 
     def _check_host(self, host: str) -> None:
         found = _HOST.fullmatch(host)
@@ -91,18 +87,6 @@ class OriginGuard:
             raise ApiError(421, "misdirected_request", sentence, closes=True)
         if len(self._known) < _MOST_KNOWN:
             self._known.add(host)
-
-    def _check_form(self, request: ClientRequest, host: str | None, origin: str | None) -> None:
-        """Refuse requests to the database that a page of another site may send without a preflight.
-
-        For all others CouchDB's section `cors` decides; the embedded database allows no preflight.
-        """
-        if request.method != "POST" or _media_type(request) not in _FORM_TYPES:
-            return
-        if origin is None:
-            _check_site(request)
-        elif not _is_own(request, host, origin) and origin not in self._named:
-            raise _foreign(shown(origin))
 
     def _admit_page(
         self, request: ClientRequest, host: str | None, origin: str, *, is_api: bool
@@ -120,9 +104,9 @@ class OriginGuard:
         if self._allows_any and reads and hdrs.UPGRADE not in request.headers:  # a websocket may write too
             request.answer_headers = self._readable
             return _leave(request, "GET, HEAD") if is_preflight else None
-        if is_api:
+        if is_api or request.method not in _ASKING:
             raise _foreign(shown(origin))
-        return None
+        return None  # what may be read of the database, CouchDB's section `cors` says
 
 
 def _host_of(request: ClientRequest) -> str | None:
@@ -165,10 +149,6 @@ def _check_site(request: ClientRequest) -> None:
 def _foreign(whose: str) -> ApiError:
     sentence = f"pages of {whose} may not use this growd; to allow them, add their origin to [http] origins"
     return ApiError(403, "cross_site", sentence)
-
-
-def _media_type(request: ClientRequest) -> str:
-    return request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
 
 
 def _canonical(origin: str) -> str:

@@ -25,7 +25,7 @@ from growd.server.client_limits import Clients
 from growd.server.client_request import READING, address_of, client_of
 from growd.server.errors import ApiError, error_fields
 from growd.server.json_answer import JsonAnswer, json_answer, names_answer
-from growd.store.errors import StoreError
+from growd.store.errors import LocalStoreError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
@@ -222,12 +222,14 @@ class Api:
             return await self._run(operation, Call(request, name, values, body))
 
     async def _run(self, operation: Operation, call: Call) -> web.StreamResponse:
-        """The answer of an operation. `ApiError` 503 if it needs the database, which does not answer."""
+        """The answer of an operation. `ApiError` 503 if the database or the disk fails."""
         try:
             return await operation.handler(self, call)
         except StoreError as error:
             if call.request.writer.output_size:
                 raise  # the answer has begun
+            if isinstance(error, LocalStoreError):
+                raise ApiError(503, "not_kept", str(error)) from None
             raise ApiError.without_database(error) from None
 
     def _find(self, method: str, path: str) -> tuple[Operation, str]:

@@ -137,7 +137,7 @@ class ClosedError(BusError, RuntimeError):
 
 
 class NotKeptError(BusError, OSError):
-    """Something could not be saved, and was not done."""
+    """Something could not be saved, or read from the disk; the message says what was done even so."""
 
 
 class UnavailableError(BusError, RuntimeError):

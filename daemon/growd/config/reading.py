@@ -26,7 +26,7 @@ from growd.config.devices import Light, Sensor
 from growd.config.findings import ConfigError, Finding, Source
 from growd.config.outputs import Output
 from growd.config.own_options import declared_by, failed_drivers, load_kinds, own_kind, type_of, with_own
-from growd.config.root import Config
+from growd.config.root import ChamberOptions, Config
 from growd.config.secrets import secret_path
 from growd.config.types import described
 from growd.device_kinds import OUTPUT_KINDS, SENSOR_KINDS
@@ -63,6 +63,10 @@ _DEPENDS_ON: Final[Mapping[str, Collection[str]]] = {
     "alert": frozenset(Config.__struct_fields__) - _WEB,
 }
 """The sections that checks of a section read, where these are few."""
+
+_DEVICES: Final = frozenset({"sensor", "output", "light"})
+_OF_OTHERS: Final = ("needs", "confirms", "needs_sensor", "channel")
+"""Options of devices that need another one, which may be left out. Other faults of devices are their own."""
 
 _SECRET: Final = ("url",)
 """Options whose value may contain a password, and is not shown."""
@@ -104,12 +108,12 @@ def load(
     tree = _tree(path, settings, environ, flags, text)
     reader = _Reader(tree.values, with_drivers=with_drivers)
     config: Config = reader.struct(tree.values, Config, ())
-    faulty = {str(finding.path[0]) for finding in reader.findings}
+    faulty = {_section(finding) for finding in reader.findings}
     wanted = (device_conflicts, inconsistencies, *checks)
     found = [finding for check in wanted[1:] for finding in check(config) if _is_sound(finding, faulty)]
     findings = [*reader.findings, *device_conflicts(config), *found]
     of_drivers = [*failed_drivers(config), *_without_drivers(findings, config, wanted)]
-    if findings := [finding for finding in findings if finding not in of_drivers]:
+    if findings := [reader.placed(finding) for finding in findings if finding not in of_drivers]:
         raise ConfigError(*tree.sentences(findings), findings=findings)
     source = Source(tree.values, environ, path)
     doubtful = [finding for doubt in doubts for finding in doubt(config, source)]
@@ -120,8 +124,15 @@ def load(
 
 def _is_sound(finding: Finding, faulty: set[str]) -> bool:
     """Whether a finding does not follow from what was left out of the `faulty` sections."""
-    section = str(finding.path[0])
+    section = _section(finding)
+    if section in _DEVICES and finding.path[-1] not in _OF_OTHERS:
+        faulty = faulty - _DEVICES
     return faulty.isdisjoint(_DEPENDS_ON.get(section, {section, *faulty - _READ_BY_NONE}))
+
+
+def _section(finding: Finding) -> str:
+    """The section, of further environments as of the first one."""
+    return str(finding.path[2] if finding.path[0] == "chamber" and finding.path[2:] else finding.path[0])
 
 
 def _without_drivers(
@@ -318,6 +329,15 @@ class _Reader:
         if with_drivers:
             load_kinds(root)
         self.findings: list[Finding] = []
+        self._kept: dict[OptionPath, list[int]] = {}  # the numbers of the valid entries of each list
+
+    def placed(self, finding: Finding) -> Finding:
+        """A finding of a check, with the numbers that entries have in the file."""
+        path = finding.path
+        for end, number in enumerate(path):
+            if isinstance(number, int) and path[:end] in self._kept and not finding.is_numbered:
+                path = (*path[:end], self._kept[path[:end]][number], *path[end + 1 :])
+        return msgspec.structs.replace(finding, path=path)
 
     def struct(self, tree: Mapping[str, Any], kind: type[Any], path: OptionPath) -> Any:
         """A section without its faulty values; None if a required one is missing."""
@@ -339,7 +359,7 @@ class _Reader:
             if name in tree:
                 before = len(self.findings)
                 value = self._value(tree[name], each.type, (*path, name))
-                if value is not None and (len(self.findings) == before or kind is Config):
+                if value is not None and (len(self.findings) == before or issubclass(kind, ChamberOptions)):
                     values[name] = value
             elif each.required:
                 self._note((*path, name), f"is missing; it is {described(each.type)}")
@@ -407,6 +427,7 @@ class _Reader:
                 self._wrong((*path, number), "a table", each)
             if len(self.findings) == before:
                 found.append(struct)
+                self._kept.setdefault(path, []).append(number)
         return tuple(found)
 
     def _entries(

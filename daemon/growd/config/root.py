@@ -11,13 +11,7 @@ from growd.config.alerts import AlertOptions, Notify
 from growd.config.base import Name, Section
 from growd.config.camera import Camera, PhotoOptions
 from growd.config.conditions import Condition
-from growd.config.control import (
-    DerivedOptions,
-    FilterOptions,
-    InterlockOptions,
-    LightPlan,
-    Recipe,
-)
+from growd.config.control import DerivedOptions, FilterOptions, InterlockOptions, LightPlan, Recipe
 from growd.config.devices import Light, Sensor
 from growd.config.loops import LoopOptions
 from growd.config.mqtt import Mqtt
@@ -88,10 +82,7 @@ class ChamberOptions(Section, frozen=True):
     """The cameras."""
 
 
-_SENSORS = (
-    Sensor(name="scd30_1", kind="scd30"),
-    Sensor(name="bh1750_1", kind="bh1750", interval_s=1.0),
-)
+_SENSORS = (Sensor(name="scd30_1", kind="scd30"), Sensor(name="bh1750_1", kind="bh1750", interval_s=1.0))
 
 
 class Config(ChamberOptions, frozen=True):

@@ -8,7 +8,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from growd.bus.errors import counted
+from growd.bus.errors import NotKeptError, counted
 from growd.control.interlocks.saved_states import RETRY_S, SAVE_ERRORS
 from growd.runtime.sentence import Sentence, problem
 
@@ -114,9 +114,10 @@ class CalibrationLog:
                 await self._clock.sleep(RETRY_S)
         await asyncio.Event().wait()
 
-    def why_not(self) -> str:
-        """Why no calibration can be recorded now, or ""."""
-        return "" if self._is_read else "the records of calibrations could not be read yet; try again"
+    def require_read(self) -> None:
+        """Raise `NotKeptError` while no calibration can be recorded."""
+        if not self._is_read:
+            raise NotKeptError("the records of calibrations could not be read yet; try again")
 
     async def keep(self, record: CalibrationRecord) -> None:
         """Keep a record; it is on the disk when this returns. Raises as `RecordKeeper.keep`."""

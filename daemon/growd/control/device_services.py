@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from growd.bus.errors import NotKeptError
 from growd.bus.services import done, refused
 from growd.control.calibration import Calibration
 from growd.control.calibration_log import CalibrationRecord
@@ -158,6 +159,8 @@ class DeviceServices:
         except DeviceTimeoutError as error:
             said = of_error(error)
             return refused(reworded(f"{error}; the device may still carry it out", said, device=self._device))
+        except NotKeptError:
+            raise  # the device is in order
         except DEVICE_ERRORS as error:
             said = of_error(error)
             return refused(reworded(said, said, device=self._device))
@@ -176,8 +179,8 @@ class DeviceServices:
         kind = service.calibrates
         if kind is None or service.air is None:
             return "", await self._calls.run(call)
-        if self._log is not None and (reason := self._log.why_not()):
-            return reason, ""
+        if self._log is not None:
+            self._log.require_read()
         air = service.air(kind)
         if air.reading is None:
             return air.reason, ""
@@ -208,7 +211,12 @@ class DeviceServices:
             by=who,
             time=self._clock.time(),
         )
-        return await self._kept(self._log, record), message
+        try:
+            await self._log.keep(record)
+        except SAVE_ERRORS as error:
+            words = f"{self._device} was calibrated, but the record of it could not be saved: {error}"
+            raise NotKeptError(words) from error
+        return "", message
 
     async def _reading_after(
         self, air: Callable[[CalibrationKind], SteadyAir], kind: CalibrationKind
@@ -220,14 +228,6 @@ class DeviceServices:
                 return None
             await self._clock.sleep(_LOOK_S)
         return recent[0][1]
-
-    async def _kept(self, log: CalibrationLog, record: CalibrationRecord) -> str:
-        """Keep the record of a calibration: why that failed, or ""."""
-        try:
-            await log.keep(record)
-        except SAVE_ERRORS as error:
-            return f"{self._device} was calibrated, but the record of it could not be saved: {error}"
-        return ""
 
 
 def _in_ppm(kind: CalibrationKind, now: SteadyAir) -> dict[str, Any]:

@@ -31,13 +31,7 @@ class Filter:
     """
 
     def __init__(
-        self,
-        bus: Bus,
-        environment: str,
-        variable: str,
-        *,
-        weight: float = 0.3,
-        stale_after_s: float = 30.0,
+        self, bus: Bus, environment: str, variable: str, *, weight: float = 0.3, stale_after_s: float = 30.0
     ) -> None:
         name = f"{environment}/filters/{variable}"
         self.node = bus.node(name)

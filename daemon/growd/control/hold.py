@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
+from growd.bus.errors import NotKeptError
 from growd.bus.fields import Field, Kind
 from growd.bus.services import done, refused
 from growd.control.topics import EVENT, event, events
@@ -134,7 +135,7 @@ class OutputHold:
             names = ", ".join(unsafe)
             return refused(f"the hold is set, but these outputs are not known to be safe: {names}")
         if self._save_error:
-            return refused(f"all outputs are safe, but the hold is not saved: {self._save_error}")
+            raise NotKeptError(f"all outputs are safe, but the hold is not saved: {self._save_error}")
         return done(str(hold))
 
     async def _release(self, since: float, reason: Any, who: str) -> dict[str, Any]:
@@ -146,7 +147,8 @@ class OutputHold:
                 was_saved = await asyncio.to_thread(release_hold, self._data, Holder.PERSON)
             except OSError as error:
                 why = error.strerror or error
-                return refused(f"the hold was not released, because it cannot be removed: {why}")
+                words = f"the hold was not released, because it cannot be removed: {why}"
+                raise NotKeptError(words) from error
             if self._setting:
                 return refused("the hold was not released, because it was set again")
             self._save_error, self._holds = "", self._others()

@@ -35,12 +35,7 @@ _THROTTLED: Final = (
 )
 """Where the kernel of Raspberry Pi OS reports the throttling state; the path depends on the chip."""
 
-TROUBLES: Final = {
-    0: "under-voltage",
-    1: "frequency capped",
-    2: "throttled",
-    3: "soft temperature limit",
-}
+TROUBLES: Final = {0: "under-voltage", 1: "frequency capped", 2: "throttled", 3: "soft temperature limit"}
 """Its bits (https://www.raspberrypi.com/documentation/computers/os.html#get_throttled): now, and 16 higher
 since the machine started."""
 

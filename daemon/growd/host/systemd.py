@@ -56,6 +56,12 @@ class ServiceManager:
         """Whether systemd started this process as a service."""
         return bool(self._address)
 
+    @property
+    def period_s(self) -> float:
+        """Seconds between notifications: at most half those of the watchdog, a third in the start."""
+        period = PERIOD_S if self.watchdog_s is None else min(PERIOD_S, self.watchdog_s / 2)
+        return period if self._is_ready else period / 3
+
     def ready(self) -> None:
         """The start or a reload has finished."""
         self._is_ready = True
@@ -89,7 +95,6 @@ class ServiceManager:
             await asyncio.wait([task])
 
     async def _attend(self, liveness: Liveness) -> None:
-        period = PERIOD_S if self.watchdog_s is None else min(PERIOD_S, self.watchdog_s / 2)
         began = time.monotonic()
         while True:
             stuck = liveness.stuck()
@@ -99,7 +104,7 @@ class ServiceManager:
             if not self._is_ready and time.monotonic() - began < LONGEST_START_S:
                 self._notify(f"EXTEND_TIMEOUT_USEC={round(START_S * _MICRO)}")
             self.send_status(_sentence(stuck) if stuck else self._status_line())
-            await asyncio.sleep(period if self._is_ready else period / 3)  # real: the watchdog's time is
+            await asyncio.sleep(self.period_s)  # real: the watchdog's time is
 
     def _log_stuck(self, stuck: list[Heartbeat]) -> None:
         """Log each loop once when it gets stuck, and once when it advances again."""

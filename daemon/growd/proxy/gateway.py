@@ -94,7 +94,7 @@ class Gateway:
         self._closed = closed
         self._upstream = upstream
         self._session: aiohttp.ClientSession | None = None
-        self._feeds: set[asyncio.Timeout] = set()
+        self._open: dict[asyncio.Timeout, _Exchange] = {}
         self._is_leaving = False
 
     def end_feeds(self) -> None:
@@ -104,8 +104,16 @@ class Gateway:
         wait for ever.
         """
         self._is_leaving = True
-        for limit in self._feeds:
-            limit.reschedule(asyncio.get_running_loop().time())
+        self._end(lambda exchange: exchange.feed is not None)
+
+    def give_up(self) -> None:
+        """End the requests that wait for the database, which does not answer any more."""
+        self._end(lambda exchange: exchange.is_waiting)
+
+    def _end(self, is_meant: Callable[[_Exchange], bool]) -> None:
+        for limit, exchange in self._open.items():
+            if is_meant(exchange):
+                limit.reschedule(asyncio.get_running_loop().time())
 
     async def close(self) -> None:
         """End every connection to the database."""
@@ -176,18 +184,17 @@ class Gateway:
             raise UpstreamUnreachableError("growd is stopping")
         try:
             async with asyncio.timeout(None) as limit:
-                if exchange.feed is not None:
-                    self._feeds.add(limit)
+                self._open[limit] = exchange
                 return await exchange.run(self._client())
         except TimeoutError:
             if not limit.expired():
                 raise
-            return await exchange.end_feed()
+            return await exchange.end()
         except BaseException:
             exchange.break_off()
             raise
         finally:
-            self._feeds.discard(limit)
+            self._open.pop(limit, None)
 
     def _present_upstream(self) -> str:
         base = self._upstream()
@@ -311,10 +318,17 @@ class _Exchange:
             async with asyncio.timeout(self._stall_limit):
                 await response.write(piece)
 
-    async def end_feed(self) -> web.StreamResponse:
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for the head of an answer, but not for a view or list, which may take long."""
+        return self._response is None and "/_design/" not in self._target
+
+    async def end(self) -> web.StreamResponse:
         """Make the feed's answer whole if possible, as growd is stopping; else break it off."""
         if self._response is None:
-            raise UpstreamUnreachableError("growd is stopping")
+            if self.feed is None and self._request.method not in _REPEATABLE:  # it may have been done
+                raise UpstreamBrokenError("it does not answer")
+            raise UpstreamUnreachableError("it does not answer, or growd is stopping")
         ending = self.feed.ending_of(self._response) if self.feed is not None else None
         if ending is None:
             self.break_off()

@@ -158,14 +158,9 @@ class SetPointsByHand:
             self.drop(variable)
         publisher.publish(None, Quality.STALE)
 
-    @property
-    def is_saved(self) -> bool:
-        """Whether all changes are saved."""
-        return self._saved == self._changes
-
     async def save(self) -> None:
         """Save changes; those that come in one turn of the loop share a write. Raises OSError."""
-        if self.is_saved:
+        if self._saved == self._changes:
             return
         if self._saving is None:
             self._saving = asyncio.create_task(self._save(), name=f"{self.node.name}: save")

@@ -527,8 +527,6 @@ class RecipeRunner:
             while True:
                 await self._clock.sleep(until_beat(self._clock, self._period))
                 heart.beat()
-                if self._is_shown and self.by_hand.is_saved and self.active is None:
-                    continue
                 async with self._lock:
                     if not self._is_shown:
                         await self._show()

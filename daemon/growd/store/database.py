@@ -120,7 +120,7 @@ class Database:
 
     @property
     def address(self) -> str | None:
-        """The present address without credentials; None while the embedded server is down."""
+        """The present address without credentials; None while the embedded server is down or silent."""
         if self._external is None:
             return self._embedded.url
         return str(self._external.with_user(None)).rstrip("/")
@@ -136,6 +136,10 @@ class Database:
     def when_up(self, call: Callable[[], None]) -> None:
         """Also call this each time the server starts to listen, or answers again."""
         self._when_up.append(call)
+
+    def when_silent(self, call: Callable[[], None]) -> None:
+        """Call this when the embedded server does not answer any more."""
+        self._embedded.on_silent = call
 
     async def run(self) -> None:
         """Keep the embedded server running until cancelled; does nothing for an external server."""

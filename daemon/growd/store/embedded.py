@@ -63,7 +63,8 @@ class EmbeddedDatabase:
         self._folder = script.parent
         self._owner = owner
         self._clock = clock or RealClock()
-        self.on_up: Callable[[], None] = lambda: None  # called each time it listens
+        self.on_up: Callable[[], None] = lambda: None  # called each time it listens, or answers again
+        self.on_silent: Callable[[], None] = lambda: None  # called when it does not answer
         self._start_timeout = start_timeout
         self._pauses = pauses
         self._port: int | None = None
@@ -81,7 +82,7 @@ class EmbeddedDatabase:
 
     @property
     def url(self) -> str | None:
-        """Its present address, None while it is down. It changes with each restart."""
+        """Its present address, None while it is down or silent. It changes with each restart."""
         return None if self._port is None else f"http://127.0.0.1:{self._port}"
 
     @property
@@ -121,18 +122,26 @@ class EmbeddedDatabase:
         assert process.stderr is not None  # noqa: S101  likewise
         log = asyncio.create_task(self._log_lines(process.stderr), name="embedded database: log")
         try:
-            self._port, self._password = await self._read_first_line(process, log)
-            self._is_up.set()
+            port, self._password = await self._read_first_line(process, log)
             self.starts += 1
-            self._logged = self.fault = ""
-            _log.info("the embedded database listens at %s", self.url)
-            self.on_up()
-            await self._until_end(process, process.stdout, self._port)
+            self._logged = ""
+            _log.info("the embedded database listens at http://127.0.0.1:%d", port)
+            self._come_up(port)
+            await self._until_end(process, process.stdout, port)
         finally:
-            self._port = None
-            self._is_up.clear()
+            self._go_down()
             await _end(process)
             await log
+
+    def _come_up(self, port: int) -> None:
+        if self._port is None:
+            self._port, self.fault = port, ""
+            self._is_up.set()
+            self.on_up()
+
+    def _go_down(self) -> None:
+        self._port = None
+        self._is_up.clear()
 
     async def _until_end(
         self, process: asyncio.subprocess.Process, output: asyncio.StreamReader, port: int
@@ -159,22 +168,41 @@ class EmbeddedDatabase:
     async def _hangs(self, port: int) -> None:
         """Ask the child each `ASK_EVERY_S`; return after `UNANSWERED` questions without an answer.
 
-        Counted in questions, not in time, since growd itself may have been stopped meanwhile.
+        It is silent from the first of them on. Counted in questions, not in time, since growd itself may have
+        been stopped meanwhile.
         """
         asking: asyncio.Task[bool] | None = None
         unanswered = 0
         try:
             while unanswered < UNANSWERED:
-                asking = asking or asyncio.create_task(_answers(port), name="embedded database: question")
                 await self._clock.sleep(until_beat(self._clock, ASK_EVERY_S))
-                unanswered += 1
-                if asking.done():
-                    unanswered = 0 if asking.result() else unanswered
-                    asking = None
+                unanswered = 0 if asking is None or (asking.done() and asking.result()) else unanswered + 1
+                if unanswered == 1:
+                    self._go_down()
+                    self.fault = f"it has not answered for {ASK_EVERY_S:g} s"
+                    self.on_silent()
+                if asking is None or asking.done():
+                    asking = asyncio.create_task(self._answers(port), name="embedded database: question")
         finally:
             if asking is not None:
                 asking.cancel()
                 await asyncio.wait([asking])
+
+    async def _answers(self, port: int) -> bool:
+        """Whether the child answers a request, with any status and after any time."""
+        writer = None
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /_up HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            is_answer = bool(await reader.read(1))
+        except OSError:
+            return False
+        finally:
+            if writer is not None:
+                writer.transport.abort()
+        if is_answer:
+            self._come_up(port)
+        return is_answer
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         if await asyncio.to_thread(lacks_packages, self._folder):
@@ -242,20 +270,6 @@ class EmbeddedDatabase:
         if text:
             self._last_line = text
             _log.info("embedded database: %s", text)
-
-
-async def _answers(port: int) -> bool:
-    """Whether it answers a request, with any status and after any time."""
-    writer = None
-    try:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /_up HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-        return bool(await reader.read(1))
-    except OSError:
-        return False
-    finally:
-        if writer is not None:
-            writer.transport.abort()
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

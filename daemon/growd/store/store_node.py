@@ -157,10 +157,7 @@ class StoreNode:
         return [{"text": text, "code": "parameters_large", "fields": {"bytes": size, "most": MAX_BYTES}}]
 
     async def _list_rejected(self, limit: int) -> dict[str, Any]:
-        try:
-            found = await self._outbox.rejected(limit)
-        except LocalStoreError as error:
-            return {"success": False, "message": str(error)}
+        found = await self._outbox.rejected(limit)
         listed = [
             {"point": one.point.document(), "reason": one.reason, "rejected_at": one.rejected_at}
             for one in found
@@ -170,10 +167,7 @@ class StoreNode:
         return {"success": True, "message": f"{counted(number, 'rejected point')}", "results": listed}
 
     async def _retry_rejected(self) -> dict[str, Any]:
-        try:
-            number = await self._outbox.retry_rejected()
-        except LocalStoreError as error:
-            return {"success": False, "message": str(error)}
+        number = await self._outbox.retry_rejected()
         number += self._journal.delivery.retry() if self._journal is not None else 0
         _log.info("sending %s again", counted(number, "rejected point"))
         self._shipper.ship_now()

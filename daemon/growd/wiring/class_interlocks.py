@@ -97,10 +97,7 @@ class ClassInterlocks:
         if doses:
             limits = self._inputs.limits
             yield MixingPause(
-                self._each_of(doses),
-                doses,
-                pause_s=limits.mixing_pause_s,
-                longest_s=limits.dose_longest_s,
+                self._each_of(doses), doses, pause_s=limits.mixing_pause_s, longest_s=limits.dose_longest_s
             )
 
     def _each_of(self, variables: Iterable[str]) -> dict[str, OnTimes]:

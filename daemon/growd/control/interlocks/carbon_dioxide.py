@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from growd.bus.errors import NotKeptError
 from growd.control.calibration import MOST_PPM, SHUT_S, UNKNOWN, Correction
 from growd.control.interlocks.base import UNREAD, Interlock, PersistentInterlock
 from growd.control.interlocks.limits import Use, UseLimit, Words
@@ -234,11 +235,7 @@ class DosePerHour(UseLimit):
     UNLIMITED_S: Final = 3600.0
 
     def __init__(
-        self,
-        times: OnTimes,
-        limit_s: float,
-        flow_l_min: float | None = None,
-        holds: Iterable[str] = (VALVE,),
+        self, times: OnTimes, limit_s: float, flow_l_min: float | None = None, holds: Iterable[str] = (VALVE,)
     ) -> None:
         self._flow = flow_l_min
         use = Use(times.total, self._amount)
@@ -341,10 +338,10 @@ class SensorCalibrations:
     async def begin_calibration(self, device: str, calibration: Calibration) -> str:
         """Why the device may not be calibrated now, or ""; one that lowers readings then counts as done.
 
-        A calibration that lowers the readings is on the disk before it is done.
+        A calibration that lowers the readings is on the disk before it is done. Raises `NotKeptError`.
         """
         if not self._saved.is_loaded:
-            return UNREAD
+            raise NotKeptError(UNREAD)
         refusal = self._ceiling.why_no_calibration(device, calibration) or self.why_no_calibration()[0]
         if refusal or not calibration.lowers:
             return refusal
@@ -354,9 +351,10 @@ class SensorCalibrations:
             try:
                 await self._saved.save()
             except SAVE_ERRORS as error:
-                refusal = f"{device} was not calibrated, because the calibration could not be saved: {error}"
-            else:
-                refusal = self.why_no_calibration()[0]  # again: the disk may have been slow
+                self._ceiling.undo_calibration(before)
+                words = f"{device} was not calibrated, because the calibration could not be saved: {error}"
+                raise NotKeptError(words) from error
+            refusal = self.why_no_calibration()[0]  # again: the disk may have been slow
             if refusal:
                 self._ceiling.undo_calibration(before)
         return refusal

@@ -1,0 +1,58 @@
+// Databases that come and go: `PUT /{db}` and `DELETE /{db}`, and what becomes of the other requests to them.
+//
+// https://docs.couchdb.org/en/stable/api/database/common.html
+
+import { HttpError, queryStrings, sendInstead, sendJSON } from './http.mjs';
+import { undoFailed } from './levels.mjs';
+import { databaseFolders, deleting } from './storage.mjs';
+
+export class Databases {
+  #requests = new Map(); // the answers that are not finished, each with the folder of its database
+
+  /** `openDatabase(folder, creates)` opens one of those of `Pouch` in `dataFolder`. */
+  constructor({ Pouch, dataFolder, openDatabase }) {
+    Object.assign(this, { Pouch, dataFolder, openDatabase });
+  }
+
+  /** Follow a request to the database in `folder` to its end. */
+  follow(res, folder) {
+    this.#requests.set(res, folder);
+    res.once('close', () => this.#requests.delete(res));
+  }
+
+  /** PUT of a database: as a whole, or nothing. */
+  async create({ database }, res) {
+    await deleting.get(database);
+    if ((await databaseFolders(this.dataFolder)).includes(database)) {
+      throw new HttpError(412, 'file_exists', 'The database could not be created.');
+    }
+    const db = await this.openDatabase(database, true);
+    const unopened = await db.info().then(() => undefined, (error) => error);
+    const failure = (await undoFailed(database, () => this.#destroy(db, database))) ?? unopened;
+    if (failure !== undefined) {
+      throw failure;
+    }
+    res.location('');
+    sendJSON(res, 201, { ok: true });
+  }
+
+  /** DELETE of a database. Other requests to it are answered first, since PouchDB may never answer them. */
+  async remove(req, res) {
+    const { database } = req;
+    if (queryStrings(req).has('rev')) {
+      throw new HttpError(400, 'bad_request', 'You tried to DELETE a database with a ?rev= parameter.');
+    }
+    const db = await this.openDatabase(database, false);
+    const others = [...this.#requests].filter(([other, folder]) => folder === database && other !== res);
+    others.forEach(([other]) => sendInstead(other, new HttpError(404, 'not_found', 'Database does not exist.')));
+    await this.#destroy(db, database);
+    sendJSON(res, 200, { ok: true });
+  }
+
+  async #destroy(db, folder) {
+    this.Pouch.__dbCacheMap.delete(folder); // that of express-pouchdb
+    const destroyed = db.destroy();
+    deleting.set(folder, destroyed.catch(() => undefined));
+    await destroyed.finally(() => deleting.delete(folder));
+  }
+}
