@@ -263,7 +263,7 @@ class TestValues:
             ("invalid_body", PARAM, [1]),
             ("invalid_body", TOPIC, {"data": 1}),
             ("invalid_arguments", TOPIC, [], [1, 2]),
-            ("invalid_value", TOPIC, ["8000"], [True], [None], [200_000.1], [10**400]),
+            ("invalid_value", TOPIC, ["8000"], [None], [200_000.1], [10**400]),
             ("invalid_arguments", f"/topic/{POSITION}", [1, 2]),
             ("invalid_value", f"/topic/{POSITION}", [1, "2", 3]),
             (

@@ -24,10 +24,6 @@ def _span(**change):
     return _flexible(step={AIR: [SPAN | change]})
 
 
-def _switched():
-    return _flexible(step={"air_flush_on": [SPAN | {"value": False}]})
-
-
 def _timed(**change):
     return {"format": "phased", "phases": [TIMED_PHASE, TIMED_PHASE | change]}
 
@@ -40,7 +36,7 @@ def _without(whole, name):
     return {key: value for key, value in whole.items() if key != name}
 
 
-SOUND = [_simple(OPERATION, [9, AIR, 21.5]), _flexible(), _switched(), _timed(), _daily()]
+SOUND = [_simple(OPERATION, [9, AIR, 21.5]), _flexible(), _span(value=False), _timed(), _daily()]
 """One of each format and more."""
 
 MALFORMED = [

@@ -69,9 +69,8 @@ class Field:
         return self.default is REQUIRED
 
     def within(self, minimum: float, maximum: float, unit: str, note: str = "") -> Field:
-        """The same field with a range. Only levels and states then take flags."""
-        flags = self.takes_flags and unit in _PLAIN_UNITS
-        return replace(self, minimum=minimum, maximum=maximum, unit=unit, note=note, takes_flags=flags)
+        """The same field with a range."""
+        return replace(self, minimum=minimum, maximum=maximum, unit=unit, note=note)
 
     def check(self, value: Any) -> Any:
         """`value` in this field's type, or `InvalidValueError`.

@@ -100,7 +100,7 @@ class MessageType(msgspec.Struct, frozen=True):
         return "[" + ", ".join(f"{field.name}: {WORDS[field.kind]}" for field in self.fields) + "]"
 
 
-# the control panel of openag_brain commands outputs with true and false
+# the control panel of openag_brain sends true and false for numbers
 FLOAT64 = MessageType("std_msgs/Float64", (Field("data", Kind.FLOAT64, takes_flags=True),))
 INT64 = MessageType("std_msgs/Int64", (Field("data", Kind.INT64),))
 BOOL = MessageType("std_msgs/Bool", (Field("data", Kind.BOOL),))
