@@ -1,4 +1,4 @@
-"""A database client before a server that answers by a script, and databases of a test's own."""
+"""A database client before a server that answers by a script, and databases and files of a test's own."""
 
 import secrets
 
@@ -7,7 +7,11 @@ import pytest
 from faulty_server import FaultyServer
 
 from growd.store.bootstrap import Databases
+from growd.store.local import LocalStore
+from support.clock import ManualClock
 from support.couch_client import client_of
+from support.outbox import opened
+from support.rollups import rollup_bench
 
 
 @pytest.fixture
@@ -42,3 +46,27 @@ async def ordered(client, names):
     """The same, with a database of points: only one with one shard has an order of all documents."""
     assert (await client("PUT", f"/{names.points}", q=1)).status in {201, 202}
     return names
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "growd.sqlite3"
+
+
+@pytest.fixture
+async def local(path):
+    store = await LocalStore.open(path)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def outbox(local):
+    async with opened(local, ManualClock()) as outbox:
+        yield outbox
+
+
+@pytest.fixture
+async def bench(database_server):
+    async with rollup_bench(database_server) as bench:
+        yield bench

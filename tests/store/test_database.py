@@ -5,7 +5,6 @@ import asyncio
 import aiohttp
 import pytest
 
-from growd.runtime.pauses import Pauses
 from growd.store.bootstrap import bootstrap, read_design, supports_last
 from growd.store.couch import Couch
 from growd.store.database import Database
@@ -15,7 +14,7 @@ from growd.store.points import PointMaker
 from growd.store.shipper import Shipper
 from support.clock import ManualClock
 from support.couch_client import FILES
-from support.outbox import add_durably, opened_at
+from support.outbox import add_durably
 from support.own_databases import own_databases
 from support.running import in_tasks
 
@@ -44,12 +43,6 @@ def databases(own):
     return own[1]
 
 
-@pytest.fixture
-async def outbox(tmp_path):
-    async with opened_at(tmp_path / "growd.sqlite3", ManualClock()) as outbox:
-        yield outbox
-
-
 MAKER = PointMaker("0123456789ab")
 
 
@@ -65,12 +58,13 @@ def write(folder, files):
     return folder
 
 
-async def test_bootstrap_makes_databases_designs_and_samples(couch, databases):
-    await bootstrap(couch, FILES, "svc", databases)
-    design = await couch.get(databases.points, "_design/svc")
+async def test_bootstrap_makes_databases_designs_under_the_configured_name_and_samples(couch, databases):
+    await bootstrap(couch, FILES, "openag", databases)
+    assert await couch.get(databases.points, "_design/svc") is None
+    design = await couch.get(databases.points, "_design/openag")
     assert {"by_variable", "by_timestamp", "all_vars"} <= design["views"].keys()
     assert ("csv" in design["lists"], "by_variable" in design["filters"]) == (True, True)
-    events = await couch.get(databases.events, "_design/svc")
+    events = await couch.get(databases.events, "_design/openag")
     assert events["lists"] == design["lists"]
     assert await couch.exists(databases.environment)
     recipes = await couch.all_docs(databases.recipes, include_docs=True)
@@ -95,12 +89,6 @@ async def test_bootstrap_again_replaces_designs_that_differ_and_nothing_else(cou
     after = await couch.get(databases.points, "_design/svc")
     assert after | {"_rev": ""} == design | {"_rev": ""}
     assert await couch.get(databases.recipes, sample["id"]) is None  # the user deleted it
-
-
-async def test_designs_stand_under_the_configured_name(couch, databases):
-    await bootstrap(couch, FILES, "openag", databases)
-    assert await couch.get(databases.points, "_design/openag") is not None
-    assert await couch.get(databases.points, "_design/svc") is None
 
 
 async def test_the_newest_point_is_reduced_by_what_the_server_has(couch, databases, database_server):
@@ -162,24 +150,6 @@ async def test_a_point_refused_by_the_validation_is_rejected_and_the_others_are_
     reasons = {aside.point.value: aside.reason for aside in await outbox.rejected()}
     assert reasons.keys() == {"forbidden", "unauthorized", "crash"}
     assert "this value is not allowed" in reasons["forbidden"]
-
-
-async def test_the_shipper_makes_a_missing_database(couch, databases, outbox):
-    async def prepare():
-        await bootstrap(couch, FILES, "svc", databases)
-
-    shipper = Shipper(
-        couch, outbox, ManualClock(), database=databases.points, prepare=prepare, pauses=Pauses(0.01)
-    )
-    await add_durably(outbox, [point(1)])
-    assert await shipper.drain(20) == 0
-    await couch.delete(databases.points)
-    await add_durably(outbox, [point(2)])
-    running = asyncio.create_task(shipper.run(), name="shipper")
-    await ManualClock().until(lambda: outbox.undelivered == 0)
-    running.cancel()
-    await asyncio.wait([running])
-    assert await couch.get(databases.points, "_design/svc") is not None
 
 
 async def test_the_shipper_and_the_records_of_runs_set_it_up_one_after_the_other(tmp_path, monkeypatch):

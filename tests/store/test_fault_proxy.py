@@ -159,19 +159,6 @@ async def test_a_setup_interrupted_by_a_faulty_line_is_completed(tmp_path, datab
         assert expected.items() <= (await client("GET", f"/{name}/_design/svc")).json.items()
 
 
-async def test_endless_answers_500_lose_nothing(tmp_path, database_server, client, ordered):
-    """If a server answers 500 for one document and stores others, that document is suspect."""
-    faults = fault_proxy.status("500 Internal Server Error")
-    async with store(tmp_path, database_server, ordered, faults, seed=11, share=0.75) as rig:
-        async with in_tasks(rig.outbox, rig.shipper):
-            await rig.write_through_faults(REQUESTS)
-        await rig.ship_all()
-        await rig.outbox.retry_rejected()
-        assert not await rig.shipper.drain(fault_proxy.PATIENCE_S)
-        answer = await client("GET", f"/{ordered.points}/_all_docs")
-        assert rig.ledger.acknowledged == {row["id"] for row in answer.json["rows"]}
-
-
 @pytest.mark.parametrize("twice", [fault_proxy.answer_twice, fault_proxy.answer_again_later])
 async def test_a_repeated_answer_is_not_taken_for_the_next_one(
     tmp_path, database_server, client, names, twice

@@ -27,11 +27,6 @@ BEGUN = {
 }
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "growd.sqlite3"
-
-
 def journal_of(local, outbox, environment="environment_1"):
     return RunJournal(local, outbox, PointMaker(local.device), environment)
 

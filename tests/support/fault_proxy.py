@@ -1,4 +1,4 @@
-"""A proxy between growd and its database that cuts, delays, repeats or damages requests and answers.
+"""A proxy between growd and its database that cuts, delays, repeats or halves requests and answers.
 
 It relays bytes unchanged, so it can stop at any byte. A schedule of faults decides about each request.
 """
@@ -203,11 +203,11 @@ def body_of(answer):
     return body
 
 
-def answer_of(status, body, length=None, more=b""):
+def answer_of(status, body, length=None):
     """An answer with a JSON body; `length` is the Content-Length if it differs from the body's."""
     size = len(body) if length is None else length
-    head = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n"
-    return head % (status, size, more) + body
+    head = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    return head % (status, size) + body
 
 
 # --- Faults
@@ -273,35 +273,11 @@ async def half_the_rows(exchange):
     await exchange.answer(answer_of(b"201 Created", json.dumps(rows).encode()))
 
 
-async def half_a_body(exchange):
-    """Half of the JSON, with a matching length."""
-    body = body_of(await exchange.hand_on())
-    await exchange.answer(answer_of(b"201 Created", body[: len(body) // 2]))
-
-
 async def half_of_what_was_said(exchange):
     """The length of the whole body, but only half of it."""
     body = body_of(await exchange.hand_on())
     await exchange.answer(answer_of(b"201 Created", body[: len(body) // 2], len(body)))
     exchange.break_off()
-
-
-async def garbage(exchange):
-    if exchange.random.random() < 0.5:
-        await exchange.hand_on()
-    await exchange.answer(exchange.random.randbytes(exchange.random.randint(1, 3_000)) + _HEAD_END)
-    exchange.break_off()
-
-
-async def garbage_body(exchange):
-    body = exchange.random.randbytes(len(body_of(await exchange.hand_on())))
-    more = exchange.random.choice([b"", b"Content-Encoding: gzip\r\n", b"Content-Encoding: deflate\r\n"])
-    await exchange.answer(answer_of(b"201 Created", body, more=more))
-
-
-async def broken_chunks(exchange):
-    await exchange.hand_on()
-    await exchange.answer(b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n[]\r\n0\r\n\r\n")
 
 
 def status(line):
@@ -321,22 +297,9 @@ def status(line):
 
 
 CUTS = [cut_before, cut_in_the_request, cut_behind_the_request, answer_lost, cut_in_the_answer]
-ANSWERS = [
-    answer_twice,
-    answer_again_later,
-    half_the_rows,
-    half_a_body,
-    half_of_what_was_said,
-    garbage,
-    garbage_body,
-    broken_chunks,
-]
+ANSWERS = [answer_twice, answer_again_later, half_the_rows, half_of_what_was_said]
 DELAYS = [answer_late, request_late]
-UNWELL = [
-    *status("500 Internal Server Error"),
-    *status("503 Service Unavailable"),
-    *status("429 Too Many Requests"),
-]
+UNWELL = [*status("500 Internal Server Error"), *status("503 Service Unavailable")]
 REFUSALS = [*status("401 Unauthorized"), *status("412 Precondition Failed")]
 HARMLESS = frozenset({served.__name__, answer_twice.__name__, answer_again_later.__name__})
 """Faults that look like the answer of a healthy database."""

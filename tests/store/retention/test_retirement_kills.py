@@ -12,16 +12,10 @@ from growd.store.couch import Couch
 from support.couch_client import FILES
 from support.database import embedded_server
 from support.retention import a_day, check_day, documents, retire_all, retirements, tombstones
-from support.rollups import DAY, START, Killed, KilledCouch, RollupBench, measured, rollup_bench
+from support.rollups import DAY, START, Killed, KilledCouch, RollupBench, measured
 
 FIRST = 30  # days after `START`
 pytestmark = [pytest.mark.kill, pytest.mark.timeout(1_200)]
-
-
-@pytest.fixture
-async def bench(database_server):
-    async with rollup_bench(database_server) as bench:
-        yield bench
 
 
 class Lives:
