@@ -443,3 +443,25 @@ async def test_a_quiet_hour_takes_few_requests(bench):
     assert couch.requests.count("bulk_docs") == 1
     assert couch.requests.count("put") == 2
     assert len(couch.requests) < 25
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_sent", [False, True], ids=["before", "after"])
+async def test_a_late_point_is_counted_once_over_a_kill_at_any_request(bench, is_sent):
+    await bench.store(measured("ph", 1.0, START))
+    bench.now = START + DAY + HOUR
+    await bench.feed.seal(START + DAY)
+    at = added = 0
+    is_over = False
+    while not is_over:
+        at, added = at + 1, added + 1
+        await bench.store(measured("ph", 1.0, START + added))
+        bench.restart(KilledCouch(bench.couch, at, is_sent=is_sent))
+        try:
+            await bench.catch_up()
+            is_over = True  # it has fewer requests
+        except Killed:
+            bench.restart()
+            await bench.catch_up()
+        assert (await bench.rollup("ph", 300, START)).count == [1 + added], f"killed at request {at}"
+    assert at > 10
