@@ -1,6 +1,7 @@
 """Bootstrap and shipping against a real database: the embedded one, or the CouchDB of GROWD_TEST_COUCHDB."""
 
 import asyncio
+from contextlib import suppress
 
 import aiohttp
 import pytest
@@ -16,7 +17,9 @@ from support.clock import ManualClock
 from support.couch_client import FILES
 from support.outbox import add_durably
 from support.own_databases import own_databases
+from support.rollups import Killed, KilledCouch
 from support.running import in_tasks
+from support.stand_in import StandIn
 
 VALIDATE = """
 function (newDoc, oldDoc, userCtx) {
@@ -89,6 +92,38 @@ async def test_bootstrap_again_replaces_designs_that_differ_and_nothing_else(cou
     after = await couch.get(databases.points, "_design/svc")
     assert after | {"_rev": ""} == design | {"_rev": ""}
     assert await couch.get(databases.recipes, sample["id"]) is None  # the user deleted it
+
+
+@pytest.mark.parametrize("is_sent", [False, True], ids=["before", "after"])
+async def test_a_setup_interrupted_at_any_request_is_completed(couch, databases, is_sent):
+    at, is_complete = 0, False
+    while not is_complete:
+        at += 1
+        with suppress(Killed):
+            await bootstrap(KilledCouch(couch, at, is_sent=is_sent), FILES, "svc", databases)
+            is_complete = True
+    assert at > 10
+    has_last = supports_last(await couch.server())
+    for folder, name in databases.names_by_folder().items():
+        expected = await asyncio.to_thread(read_design, FILES / "design" / folder, "svc", has_last)
+        assert expected.items() <= (await couch.get(name, "_design/svc")).items()
+
+
+async def test_a_repeated_answer_is_not_taken_for_the_next_one(tmp_path):
+    async def serve(reader, writer):
+        repeated = b""
+        while True:
+            path = (await reader.readuntil(b"\r\n\r\n")).split()[1]
+            answer = b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n{"of": "%s"}' % (len(path) + 10, path)
+            writer.write(repeated + answer)
+            repeated = answer
+
+    async with (
+        StandIn(serve) as server,
+        Database(files=FILES, data=tmp_path, design_name="svc", url=server.url) as database,
+    ):
+        for name in ("lettuce", "basil", "mint"):
+            assert f"/{name}?" in (await database.recipe(name))["of"]
 
 
 async def test_the_newest_point_is_reduced_by_what_the_server_has(couch, databases, database_server):

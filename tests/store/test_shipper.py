@@ -71,7 +71,10 @@ async def test_a_request_that_fails_is_tried_again_and_nothing_is_lost_or_stored
     made = points(range(30))
     await add_durably(rig.outbox, made)
     rig.server.script.extend([step, step])
-    await rig.ship_all(rig.shipper(max_batch=10))
+    shipper = rig.shipper(max_batch=10)
+    async with in_tasks(shipper):
+        await rig.clock.until(lambda: shipper.fault.failures)
+        await rig.until_shipped(shipper)
     assert rig.written() == list(range(30))
     assert rig.server.stored == {point.id: point.document() for point in made}
     assert await rig.outbox.rejected() == []
@@ -128,6 +131,15 @@ async def test_a_refused_batch_is_halved_until_the_document_is_found(rig, code, 
     aside = await rig.outbox.rejected()
     assert {point.point.value for point in aside} == bad
     assert all(f"{code} too_large: document" in point.reason for point in aside)
+
+
+@pytest.mark.parametrize("code", [401, 412])
+async def test_a_refusal_that_is_about_no_document_rejects_none(rig, code):
+    await add_durably(rig.outbox, points(range(16)))
+    rig.server.script.extend([status_if({3}, code)] * 10)
+    await rig.ship_all(rig.shipper(max_batch=4))
+    assert rig.written() == list(range(16))
+    assert await rig.outbox.rejected() == []
 
 
 @pytest.mark.parametrize("code", [413, 500])
