@@ -65,23 +65,25 @@ async def test_a_server_that_requires_a_login_is_reachable(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("is_trusted", [True, False])
-async def test_the_certificates_of_the_machine_verify_a_couchdb_behind_tls(tmp_path, is_trusted):
+async def test_the_certificates_of_the_machine_verify_a_couchdb_behind_tls(tmp_path):
     """A daemon that needs none of them does not read them."""
 
     async def refuse(_):
         return web.json_response({"error": "unauthorized"}, status=401)
 
-    trusted = {"SSL_CERT_FILE": str(CA_FILE)} if is_trusted else {}
-    async with (
-        serving_http(refuse, tls=server_context()) as url,
-        started(tmp_path, "--set", f"couchdb.url={url}", environment=trusted) as program,
-        aiohttp.ClientSession() as session,
-        session.get(f"{program.api}/node/database") as answer,
-    ):
-        found = (await answer.json())["database"]
-    assert found["reachable"] is is_trusted
-    assert is_trusted or "its certificate is invalid" in found["reason"]
+    async def asked(folder, **environment):
+        async with (
+            started(tmp_path / folder, "--set", f"couchdb.url={url}", environment=environment) as program,
+            aiohttp.ClientSession() as session,
+            session.get(f"{program.api}/node/database") as answer,
+        ):
+            return (await answer.json())["database"]
+
+    async with serving_http(refuse, tls=server_context()) as url:  # each start waits for it for seconds
+        trusted, untrusted = await asyncio.gather(asked("a", SSL_CERT_FILE=str(CA_FILE)), asked("b"))
+    assert trusted["reachable"] is True
+    assert untrusted["reachable"] is False
+    assert "its certificate is invalid" in untrusted["reason"]
 
 
 async def test_index_builds_are_shown_once_the_login_has_worked(tmp_path):
