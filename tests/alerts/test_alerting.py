@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, get_args
@@ -21,10 +22,10 @@ from growd.status.status_node import StatusNode
 from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
 from growd_alerts.defaults import DEFAULT_ALERTS
+from growd_alerts.dispatch import DeliveryError
 from growd_alerts.part import opened
 from support.checkout import ROOT
 from support.clock import ManualClock
-from support.mail import address_file, mail_server
 from support.program import PATIENCE_S
 from support.refusals import check_config
 from support.status import told
@@ -44,8 +45,39 @@ def at_once(monkeypatch):
     monkeypatch.setattr("growd_alerts.dispatch.GROUP_S", 0.0)
 
 
-def mail(folder, port, **options):
-    return Notify(**{"name": "mail", "kind": "apprise", "url_file": address_file(folder, port)} | options)
+def channel(folder, name="mail", **options):
+    """A channel whose address is in a file of its own."""
+    file = folder / name
+    file.write_text(f"somewhere://{name}\n")
+    file.chmod(0o600)
+    return Notify(**{"name": name, "kind": "apprise", "url_file": str(file)} | options)
+
+
+class Services:
+    """Stands for apprise: the subjects and texts that each channel has sent, and which channels fail."""
+
+    def __init__(self):
+        self.sent = defaultdict(list)
+        self.failing = set()
+        self.is_silent = False
+
+    def alerts(self, address, sender, _ca_file):
+        async def send(batch):
+            if self.is_silent:
+                await asyncio.Event().wait()
+            name = address.partition("://")[2]
+            if name in self.failing:
+                raise DeliveryError("no route to host")
+            self.sent[name].append((sender.subject(batch), sender.text(batch)))
+
+        return SimpleNamespace(send=send)
+
+
+@pytest.fixture
+def services(monkeypatch):
+    services = Services()
+    monkeypatch.setattr("growd_alerts.channels.AppriseAlerts", services.alerts)
+    return services
 
 
 class Daemon:
@@ -74,8 +106,9 @@ class Daemon:
     def information(self):
         return self.bus.find_node("alerts").information()
 
-    async def until(self, condition):
-        await self.clock.until(condition)
+    def channel(self):
+        """The state of the first channel."""
+        return self.information()["channels"][0]
 
 
 @asynccontextmanager
@@ -98,60 +131,59 @@ async def daemon(path, *channels, rules=(FAILED,)):
         await local.close()
 
 
-async def test_a_message_that_could_not_be_sent_before_a_restart_is_sent_after_it(tmp_path, own_port):
-    port = own_port
-    async with daemon(tmp_path, mail(tmp_path, port)) as growd:  # where no mail server is
+async def test_a_message_that_could_not_be_sent_before_a_restart_is_sent_after_it(tmp_path, services):
+    services.failing = {"mail"}
+    async with daemon(tmp_path, channel(tmp_path)) as growd:
         await growd.fail()
-        await growd.until(lambda: bool(growd.information()["channels"][0]["error"]))
-        (channel,) = growd.information()["channels"]
-        assert (channel["state"], channel["waiting"]) == ("failing", 1)
+        assert (growd.channel()["state"], growd.channel()["waiting"]) == ("failing", 1)
         (warning,) = [each for each in told(growd.status.snapshot(), "warning") if "alerts" in each]
-        assert warning == f"mail: can't send alerts on the channel mail: {channel['error']}"
-    async with mail_server(port=port) as box, daemon(tmp_path, mail(tmp_path, port)) as growd:
-        (message,) = await box.arrived(1)
-        assert message["Subject"].endswith("warning: the device scd30_1 has failed: no answer")
-        assert message.get_content().startswith("This message is late: it could not be sent since 2023-11-1")
+        assert warning == "mail: can't send alerts on the channel mail: no route to host"
+    services.failing.clear()
+    async with daemon(tmp_path, channel(tmp_path)) as growd:
+        await growd.clock.until(lambda: services.sent["mail"])
+        ((subject, text),) = services.sent["mail"]
+        assert subject.endswith("warning: the device scd30_1 has failed: no answer")
+        assert text.startswith("This message is late: it could not be sent since 2023-11-1")
         await growd.recover()
-        assert "ended: the device scd30_1" in (await box.arrived(2))[1]["Subject"]
+        assert "ended: the device scd30_1" in services.sent["mail"][1][0]
 
 
-async def test_a_silent_mail_server_is_retried(tmp_path, monkeypatch):
-    monkeypatch.setattr("growd_alerts.dispatch.TIMEOUT_S", 3.0)
-    async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port)) as growd:
-        box.silent = True
+async def test_a_silent_service_is_retried(tmp_path, services, monkeypatch):
+    monkeypatch.setattr("growd_alerts.dispatch.TIMEOUT_S", 0.01)
+    async with daemon(tmp_path, channel(tmp_path)) as growd:
+        services.is_silent = True
         await growd.fail()
-        await growd.until(lambda: "within 3 s" in growd.information()["channels"][0]["error"])
-        box.silent = False
-        monkeypatch.setattr("growd_alerts.dispatch.TIMEOUT_S", 30.0)  # for a machine that is busy
+        await growd.clock.until(lambda: "within 0.01 s" in growd.channel()["error"])
+        services.is_silent = False
         assert (await growd.call("alerts/test"))["success"] is True  # and so the rest need not wait
-        assert [message["Subject"].rpartition("]")[2] for message in await box.arrived(2)] == [
+        await growd.clock.until(lambda: len(services.sent["mail"]) == 2)
+        assert [subject.rpartition("]")[2] for subject, _ in services.sent["mail"]] == [
             " test message",
             " warning: the device scd30_1 has failed: no answer",
         ]
 
 
-async def test_rules_and_channels_change_while_it_runs(tmp_path):
-    async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port)) as growd:
-        wrong = mail(tmp_path, box.port, url_file=str(tmp_path / "none"))
+async def test_rules_and_channels_change_while_it_runs(tmp_path, services):
+    async with daemon(tmp_path, channel(tmp_path)) as growd:
+        wrong = channel(tmp_path, url_file=str(tmp_path / "none"))
         with pytest.raises(ConfigError, match=r"\[notify\] url_file: mail: .*none can't be read: No such"):
             await growd.reconfigure(Config(alert=(FAILED,), notify=(wrong,)))
         await growd.fail()  # nothing has changed
-        await box.arrived(1)
-        await growd.until(lambda: growd.information()["channels"][0]["sent"] == 1)
+        assert growd.channel()["sent"] == 1
         other = AlertOptions(name="interlock", kind="interlock")
-        await growd.reconfigure(Config(alert=(other,), notify=(mail(tmp_path, box.port),)))
+        await growd.reconfigure(Config(alert=(other,), notify=(channel(tmp_path),)))
         await growd.clock.settle()
-        assert "its rule is gone from the configuration" in (await box.arrived(2))[1].get_content()
-        assert growd.information()["alerts"] == []
-        await growd.until(lambda: growd.information()["channels"][0]["waiting"] == 0)
+        assert "its rule is gone from the configuration" in services.sent["mail"][1][1]
+        assert (growd.information()["alerts"], growd.channel()["waiting"]) == ([], 0)
         renamed = AlertOptions(name="other", kind="device_failed", for_s=0.0)
-        await growd.reconfigure(Config(alert=(renamed,), notify=(mail(tmp_path, box.port, name="post"),)))
+        await growd.reconfigure(Config(alert=(renamed,), notify=(channel(tmp_path, "post"),)))
         await growd.clock.settle()
         assert [each["name"] for each in growd.information()["channels"]] == ["post"]
         await growd.clock.advance(60)
         (alert,) = growd.information()["alerts"]
         assert alert["rule"] == "other"
-        assert "warning: the device scd30_1" in (await box.arrived(3))[-1]["Subject"]
+        ((subject, _),) = services.sent["post"]
+        assert "warning: the device scd30_1" in subject
 
 
 async def test_a_secret_is_one_line_of_text_in_a_protected_file(tmp_path, said):
@@ -160,37 +192,31 @@ async def test_a_secret_is_one_line_of_text_in_a_protected_file(tmp_path, said):
         secret.write_bytes(content)
         secret.chmod(mode)
         with said.raises(ConfigError):
-            async with daemon(tmp_path, mail(tmp_path, 1, url_file=str(secret))):
+            async with daemon(tmp_path, channel(tmp_path, url_file=str(secret))):
                 pass
 
 
 async def test_a_test_message_reports_the_result_of_each_channel_and_a_rule_may_have_its_own(
-    tmp_path, own_port
+    tmp_path, services
 ):
     rule = AlertOptions(name="failed", kind="device_failed", for_s=0.0, channels=("mail",))
-    async with mail_server() as box, mail_server() as other:
-        channels = (
-            mail(tmp_path, box.port),
-            mail(tmp_path, own_port, name="gone"),
-            mail(tmp_path, other.port, name="other"),
-        )
-        async with daemon(tmp_path, *channels, rules=(rule,)) as growd:
-            answer = await growd.call("alerts/test")
-            assert answer["success"] is False
-            assert answer["message"].startswith("gone: ")
-            assert [result["taken"] for result in answer["results"]] == [True, False, True]
-            assert growd.information()["channels"][0]["state"] == "ok"
-            assert await growd.call("alerts/test", channel="mail") == {
-                "success": True,
-                "message": "sent a test message on 1 channel",
-                "results": [{"channel": "mail", "taken": True, "error": ""}],
-            }
-            refused = await growd.call("alerts/test", channel="nobody")
-            assert refused["message"] == 'there is no channel "nobody"; the channels are mail, gone, other'
-            await growd.fail()
-            assert "warning: the device scd30_1" in (await box.arrived(3))[2]["Subject"]
-            await growd.until(lambda: growd.information()["channels"][0]["waiting"] == 0)
-            assert len(other.messages) == 1
+    services.failing = {"gone"}
+    channels = [channel(tmp_path, name) for name in ("mail", "gone", "other")]
+    async with daemon(tmp_path, *channels, rules=(rule,)) as growd:
+        answer = await growd.call("alerts/test")
+        assert (answer["success"], answer["message"]) == (False, "gone: no route to host")
+        assert [result["taken"] for result in answer["results"]] == [True, False, True]
+        assert growd.channel()["state"] == "ok"
+        assert await growd.call("alerts/test", channel="mail") == {
+            "success": True,
+            "message": "sent a test message on 1 channel",
+            "results": [{"channel": "mail", "taken": True, "error": ""}],
+        }
+        refused = await growd.call("alerts/test", channel="nobody")
+        assert refused["message"] == 'there is no channel "nobody"; the channels are mail, gone, other'
+        await growd.fail()
+        assert "warning: the device scd30_1" in services.sent["mail"][2][0]
+        assert (growd.channel()["waiting"], len(services.sent["other"])) == (0, 1)
 
 
 async def test_an_alert_is_acknowledged_by_its_id_or_its_rule(tmp_path, monkeypatch):
@@ -242,14 +268,14 @@ async def test_a_full_disk_is_logged_once_and_the_open_alerts_are_saved_later(tm
     assert caplog.text.count("can't save the open alerts: [Errno 28] No space left on device") == 1
 
 
-async def test_a_channel_without_rules_uses_the_default_rules(tmp_path):
+async def test_a_channel_without_rules_uses_the_default_rules(tmp_path, services):
     async with daemon(tmp_path, rules=()) as growd:
         assert not growd.clock._sleepers  # without a channel, too, nothing wakes up
         assert growd.information()["channels"] == []
-    async with mail_server() as box, daemon(tmp_path, mail(tmp_path, box.port), rules=()) as growd:
+    async with daemon(tmp_path, channel(tmp_path), rules=()) as growd:
         for _ in range(3):
             await growd.fail()
-        await box.arrived(1)
+        assert services.sent["mail"]
         assert growd.information()["alerts"][0]["rule"] == "device-failed"
     assert len({rule.name for rule in DEFAULT_ALERTS}) == len(DEFAULT_ALERTS)
 

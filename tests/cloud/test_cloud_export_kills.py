@@ -15,7 +15,7 @@ PROGRAM = Path(__file__).with_name("killed_export.py")
 pytestmark = [pytest.mark.kill, pytest.mark.timeout(240)]
 
 
-@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("every", [15, pytest.param(1, marks=pytest.mark.nightly)])
 async def test_an_export_killed_at_any_step_loses_nothing_and_writes_nothing_twice(
     tmp_path, database_server, monkeypatch, every
 ):

@@ -72,20 +72,18 @@ class Site:
         self.prefix = f"cloud_{secrets.token_hex(6)}_"
         self.points = f"{self.prefix}environmental_data_point"
         self.recipes = f"{self.prefix}recipes"
-        self.devices = [self.device]
 
-    def replication(self, *, url="", device="", database=None, **options):
+    def replication(self, *, url="", database=None, **options):
         """Points only by default, into the databases of this test."""
         parts = {"access": CloudAccess(self.far_server.auth), "pace": QUICK}
         parts |= {name: options.pop(name) for name in list(options) if name in parts}
         options = {"prefix": self.prefix, "recipes": "off", "events": "off"} | options
         wanted = Replication(url=url or self.far_server.url, **options)
-        device = device or self.device
-        return Replicator(Bus(RealClock()), database or self.database, wanted, device, **parts)
+        return Replicator(Bus(RealClock()), database or self.database, wanted, self.device, **parts)
 
-    async def add(self, *values, environment="environment_1", device=""):
+    async def add(self, *values, environment="environment_1"):
         """Store points with these values. Returns their ids."""
-        maker = PointMaker(device or self.device)
+        maker = PointMaker(self.device)
         made = [maker.make(environment, "air_humidity", value, 1.7e9, is_desired=False) for value in values]
         await self.here.bulk_docs(self.database.names.points, [point.document() for point in made])
         return [point.id for point in made]
@@ -107,9 +105,12 @@ class Site:
         document = (await self.documents())["points"]
         assert await self.here.put("_replicator", document | members) is not None
 
+    async def without_replication(self):
+        """What growd does where none is configured any more."""
+        await Replicator(Bus(RealClock()), self.database, Replication(), self.device).run()
+
     async def clean(self):
-        for device in self.devices:
-            await Replicator(Bus(RealClock()), self.database, Replication(), device).run()
+        await self.without_replication()
         for couch, name in (
             (self.here, self.database.names.points),
             (self.here, self.database.names.recipes),
@@ -225,25 +226,6 @@ async def test_an_outage_is_reported_with_its_lag_and_all_points_arrive_once_aft
     assert end.startswith(f"replication of points to {line.url}/{site.points} is running again after ")
 
 
-async def test_two_devices_with_the_same_environment_share_a_database(site, tmp_path, database_server):
-    other = PointMaker.new_device()
-    site.devices.append(other)
-    async with opened(database_server.url, database_server, tmp_path) as database:
-        second = Site(database, site.far, site.far_server)
-        await database.couch.create(database.names.points)
-        try:
-            mine, theirs = site.replication(), site.replication(device=other, database=database)
-            async with in_tasks(mine, theirs):
-                made = await site.add(*range(20))
-                made += await second.add(*range(20), device=other)
-                await until(lambda: has(site.far, site.points, *made))
-        finally:
-            await database.couch.delete(database.names.points)
-    assert len({*made}) == 40
-    assert (await site.arrived()).keys() == {*made}
-    assert sum(other in point for point in made) == 20
-
-
 async def test_a_changed_configuration_takes_effect_at_the_next_start(site):
     async def documents_with(holds, **options):
         async with in_tasks(site.replication(**options)):
@@ -273,7 +255,7 @@ async def test_a_changed_configuration_takes_effect_at_the_next_start(site):
         url="http://127.0.0.1:1",  # nothing answers, so nothing refuses the login
         access=CloudAccess(("grower", "secret")),
     )
-    await Replicator(Bus(RealClock()), site.database, Replication(), site.device).run()
+    await site.without_replication()
     assert await site.documents() == {}
 
 
@@ -296,7 +278,7 @@ async def test_documents_of_others_are_not_changed(site):
             await until_state(replication, "failing")
         (status,) = replication.statuses()
         assert "growd did not write the document" in status.last_error
-        await Replicator(Bus(RealClock()), site.database, Replication(), site.device).run()
+        await site.without_replication()
         for document in others:
             present = await site.here.get("_replicator", document["_id"])
             assert present["_rev"].startswith("1-")

@@ -12,6 +12,7 @@ from growd.runtime.clock import RealClock
 from growd.runtime.pauses import Pauses
 from growd.store.database import Database
 from growd_cloud.replicator import ReplicationPace, Replicator
+from support.http_server import serving_http
 from support.running import in_tasks
 from support.waiting import PATIENCE_S
 
@@ -42,18 +43,6 @@ class Scheduler:
         self.meanwhile = lambda: None  # called once, during a check
         self.url = ""
 
-    async def __aenter__(self):
-        application = web.Application()
-        application.router.add_route("*", "/{path:.*}", self._answer)
-        self._runner = web.AppRunner(application, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        return self
-
-    async def __aexit__(self, *_):
-        await self._runner.cleanup()
-
     async def after_looks(self, number):
         """Wait until growd has asked the scheduler this many times more."""
         end = self.looks + number
@@ -62,8 +51,8 @@ class Scheduler:
                 self.looked.clear()
                 await self.looked.wait()
 
-    async def _answer(self, request):
-        segments = request.match_info["path"].split("/")
+    async def answer(self, request):
+        segments = request.path.removeprefix("/").split("/")
         if segments == ["_replicator", "_all_docs"]:
             if self.far in (401, 403):  # then growd asks for no jobs
                 self._count_look()
@@ -104,7 +93,8 @@ class Scheduler:
 
 @pytest.fixture
 async def scheduler():
-    async with Scheduler() as scheduler:
+    scheduler = Scheduler()
+    async with serving_http(scheduler.answer) as scheduler.url:
         yield scheduler
 
 

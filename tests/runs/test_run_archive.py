@@ -6,39 +6,19 @@ import pytest
 from growd.bus.errors import InvalidValueError, UnknownNameError
 from growd.store.run_documents import short_id
 from support.history import ENVIRONMENT
+from support.runs import run_document
 
 T = 1_790_000_000.0
-RECIPE = {"format": "simple", "operations": [[0, "air_carbon_dioxide", 500]]}
-
-
-def run(number, digits, **members):
-    return {
-        "_id": f"0123456789ab:{1_790_000_000_000 + number:013d}-{digits}",
-        "environment": ENVIRONMENT,
-        "recipe_id": "lettuce",
-        "recipe_rev": "2-x",
-        "recipe": RECIPE,
-        "started": T + number,
-        "started_by": "ada",
-        "offset": 0.0,
-        "revisions": [],
-        "ended": None,
-        "ended_by": None,
-        "end_reason": None,
-        "elapsed": None,
-    } | members
-
-
 RUNS = (
-    run(1, "aaaaaa1111", ended=T + 70, end_reason="stopped", ended_by="bob", elapsed=69.0),
-    run(2, "aaaaaa2222", environment="shelf_2"),
-    run(3, "bbbbbb3333"),
+    run_document("aaaaaa1111", T + 1, recipe={"format": "simple"}, ended=T + 70),
+    run_document("aaaaaa2222", T + 2, environment="shelf_2"),
+    run_document("bbbbbb3333", T + 3, recipe={"format": "simple"}),
 )
 
 
 @pytest.fixture
 async def with_runs(stored):
-    await stored.store_documents(stored.names.runs, list(RUNS))
+    await stored.store_documents(list(RUNS), stored.names.runs)
 
 
 async def test_the_newest_runs_of_an_environment_come_first_without_their_recipes(archive, with_runs):

@@ -5,42 +5,32 @@ import json
 import pytest
 
 from support.daemon import describe_zone
-from support.history import ENVIRONMENT
 from support.rollups import measured
+from support.runs import run_document
 from support.terminal import typed
 
 T = 1_790_000_000.0  # 2026-09-21 14:13:20 UTC
-RUN = {
-    "_id": "0123456789ab:1790000000000-aaaaaa1111",
-    "environment": ENVIRONMENT,
-    "recipe_id": "lettuce",
-    "recipe_rev": "2-x",
-    "recipe": {"format": "simple", "operations": []},
-    "started": T,
-    "started_by": "ada",
-    "ordered": T - 3_600,
-    "offset": 7_200.0,
-    "revisions": [
-        {"time": T + 60, "elapsed": 7_260, "by": "bob", "recipe_id": "lettuce", "recipe_rev": "3-y"}
-    ],
-    "ended": T + 86_400 + 3_600,
-    "ended_by": "bob",
-    "end_reason": "stopped",
-    "growd": "1.2.3",
-}
-GOING = {
-    "_id": "0123456789ab:1790000000000-bbbbbb1111",
-    "environment": ENVIRONMENT,
-    "recipe_id": "basil",
-    "started": T + 200_000,
-    "ended": None,
-}
+RUN = run_document(
+    "aaaaaa1111",
+    T,
+    recipe_rev="2-x",
+    recipe={"format": "simple", "operations": []},
+    started_by="ada",
+    ordered=T - 3_600,
+    offset=7_200.0,
+    revisions=[{"time": T + 60, "elapsed": 7_260, "by": "bob", "recipe_id": "lettuce", "recipe_rev": "3-y"}],
+    ended=T + 86_400 + 3_600,
+    ended_by="bob",
+    end_reason="stopped",
+    growd="1.2.3",
+)
+GOING = run_document("bbbbbb1111", T + 200_000, recipe_id="basil")
 
 
 @pytest.fixture
 async def ask(daemon, stored):
     """Run `growd run` with the daemon."""
-    await stored.store_documents(stored.names.runs, [RUN, GOING])
+    await stored.store_documents([RUN, GOING], stored.names.runs)
     await stored.store(
         measured("note", "first leaf", T + 60, category="event", is_manual=True, by="ada"),
         measured("harvest_fresh_mass", 120.5, T + 100_000, is_manual=True, by="ada"),

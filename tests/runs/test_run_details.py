@@ -8,19 +8,14 @@ import pytest
 from growd_analysis.runs.archive import AFTER_DAYS
 from support.history import ENVIRONMENT
 from support.rollups import measured
+from support.runs import run_document
 
 T = 1_790_000_000.0
 DAY = 86_400.0
-RUN = {
-    "_id": "0123456789ab:1790000000000-aaaaaa1111",
-    "environment": ENVIRONMENT,
-    "recipe_id": "lettuce",
-    "recipe": {"format": "simple", "operations": []},
-    "started": T,
-    "ended": T + DAY,
-    "end_reason": "finished",
-}
-NEXT = RUN | {"_id": "0123456789ab:1790000000000-bbbbbb1111", "started": T + 4 * DAY, "ended": None}
+RUN = run_document(
+    "aaaaaa1111", T, recipe={"format": "simple", "operations": []}, ended=T + DAY, end_reason="finished"
+)
+NEXT = run_document("bbbbbb1111", T + 4 * DAY)
 PHOTO = {"content_type": "image/png", "data": base64.b64encode(b"picture").decode()}
 
 
@@ -30,7 +25,7 @@ def note(text, timestamp, **options):
 
 @pytest.fixture
 async def with_run(stored):
-    await stored.store_documents(stored.names.runs, [RUN, NEXT])
+    await stored.store_documents([RUN, NEXT], stored.names.runs)
     await stored.store(
         note("before", T - 1),
         note("first leaf", T + 10),
@@ -90,6 +85,6 @@ async def test_more_notes_than_a_page_are_read(stored, archive, with_run):
 
 
 async def test_a_run_of_an_environment_that_is_not_configured_any_more_is_described(stored, daemon):
-    await stored.store_documents(stored.names.runs, [RUN | {"environment": "gone"}])
+    await stored.store_documents([RUN | {"environment": "gone"}], stored.names.runs)
     answer = await daemon.ask("GET", f"/run/{RUN['_id']}")
     assert (answer.status, answer.json["events"]) == (200, [])

@@ -17,38 +17,37 @@ from growd_analysis.runs.run_zip import RunZip
 from growd_hwsim.replay import load_recording
 from support.history import ENVIRONMENT
 from support.rollups import measured
-from support.runs import ExportedRun, export_run
+from support.runs import ExportedRun, export_run, run_document
 
 HOUR, DAY = 3_600.0, 86_400.0
 MIDNIGHT = 1_790_000_000 // DAY * DAY
 T = MIDNIGHT - 2 * HOUR + 130.0  # within a bucket of five minutes
 CO2, TEMPERATURE, FAN = "air_carbon_dioxide", "air_temperature", "air_flush_on"
 RECIPE = {"format": "simple", "operations": [[0, CO2, 900]]}
-RUN = {
-    "_id": "0123456789ab:1790000000000-aaaaaa1111",
-    "environment": ENVIRONMENT,
-    "recipe_id": "lettuce/a",
-    "recipe_rev": "1-x",
-    "recipe": RECIPE,
-    "started": T,
-    "started_by": "ada",
-    "revisions": [
+RUN = run_document(
+    "aaaaaa1111",
+    T,
+    recipe_id="lettuce/a",
+    recipe_rev="1-x",
+    recipe=RECIPE,
+    started_by="ada",
+    revisions=[
         {"time": T + 60, "elapsed": 60, "by": "bob", "recipe_id": "b", "recipe_rev": "1-y", "recipe": RECIPE}
     ],
-    "ended": T + 3 * HOUR,
-    "ended_by": "",
-    "end_reason": "finished",
-    "growd": "1.2.3",
-    "configuration": {"light": {"enabled": True}},
-    "figures": {"days": [T]},
-    "study": {
+    ended=T + 3 * HOUR,
+    ended_by="",
+    end_reason="finished",
+    growd="1.2.3",
+    configuration={"light": {"enabled": True}},
+    figures={"days": [T]},
+    study={
         "organism": "NCBI:4236",
         "cultivar": "Rex",
         "factor": "light",
         "treatment": "blue",
         "replicate": "2",
     },
-}
+)
 PICTURE = bytes(range(256)) * 1_000
 POINTS = (
     measured(TEMPERATURE, 19.5, T - 5_000),  # too old to hold
@@ -74,7 +73,7 @@ POINTS = (
 
 @pytest.fixture
 async def with_run(stored):
-    await stored.store_documents(stored.names.runs, [RUN])
+    await stored.store_documents([RUN], stored.names.runs)
     await stored.store(*[dict(point) for point in POINTS])
     note = stored.maker.make(ENVIRONMENT, "note", "a photo", T + 20, category="event", by="bob").document()
     photos = {
@@ -251,7 +250,7 @@ async def test_rollups_stand_for_retired_points(stored, archive, exported, tmp_p
 
 async def test_a_run_that_goes_on_ends_now(stored, archive, with_run, tmp_path):
     going = RUN | {"_id": "0123456789ab:1790000000000-bbbbbb1111", "ended": None, "end_reason": None}
-    await stored.store_documents(stored.names.runs, [going])
+    await stored.store_documents([going], stored.names.runs)
     found = await export_run(archive, stored.source, "bbbbbb", tmp_path / "run.zip", now=T + 65)
     assert [float(row["value"]) for row in found.rows("replay.csv") if row["variable"] == CO2] == [
         410,

@@ -49,7 +49,7 @@ async def roll_up(stored, values, category="measured", variable=WARMTH, start=MI
                 count=[len(each) for each in numbers],
             ).document()
         )
-    await stored.store_documents(stored.names.rollups, documents)
+    await stored.store_documents(documents, stored.names.rollups)
 
 
 async def test_from_points_with_the_state_before_the_start(stored):

@@ -135,15 +135,14 @@ async def store_basil(stored):
         measured("water_added", 1.5, MIDNIGHT + 700, is_manual=True, by="ann"),
         *[measured(WARMTH, 25, MIDNIGHT + 300_000 + 600 * n) for n in range(6)],
     )
-    await stored.store_documents(stored.names.runs, [BASIL, OTHER])
+    await stored.store_documents([BASIL, OTHER], stored.names.runs)
     notes = await stored.couch.view(
         stored.names.events, "svc", "by_variable", reduce=False, startkey=[ENVIRONMENT, "event", "note"]
     )
     note = notes[0]["value"]
     picture = {"content_type": "image/png", "data": base64.b64encode(PNG).decode()}
-    await stored.store_documents(
-        stored.names.events, [note | {"_attachments": {"photo-1.png": picture, "photo-2.png": picture}}]
-    )
+    attachments = {"photo-1.png": picture, "photo-2.png": picture}
+    await stored.store_documents([note | {"_attachments": attachments}], stored.names.events)
 
 
 @pytest.fixture
@@ -239,7 +238,7 @@ class TestReport:
         empty = BASIL | {"_id": "0123456789ab:1-cccccc3333", "started": 1e9, "ended": 1e9, "recipe": None}
         gone = BASIL | {"_id": "0123456789ab:1-dddddd4444", "environment": "gone"}
         await stored.store(measured(WARMTH, 20, MIDNIGHT + 10, environment="gone"))
-        await stored.store_documents(stored.names.runs, [empty, gone])
+        await stored.store_documents([empty, gone], stored.names.runs)
         check_harmless(page := Page(await reports().report("cccccc", "en")))
         assert "There were no faults" in page.words
         check_harmless(page := Page(await reports().report("dddddd", "en")))
@@ -248,7 +247,7 @@ class TestReport:
         for number, (started, ended) in enumerate(impossible):
             times = {"_id": f"0123456789ab:1-aaaabbbb0{number}", "started": started, "ended": ended}
             kept = to_builtins(figures_of(end=60)) | {"start": started, "end": ended}
-            await stored.store_documents(stored.names.runs, [BASIL | times | {"figures": kept}])
+            await stored.store_documents([BASIL | times | {"figures": kept}], stored.names.runs)
             if ended < started:  # the clock was set back: the run counts as one without length
                 assert (await reports().figures(f"aaaabbbb0{number}")).end == started
             else:
@@ -262,7 +261,7 @@ class TestReport:
             BASIL | {"_id": "0123456789ab:1-eeeeee5555", "figures": to_builtins(kept)},
             BASIL | {"_id": "0123456789ab:1-ffffff6666", "figures": {"start": "?"}},
         ]
-        await stored.store_documents(stored.names.runs, runs)
+        await stored.store_documents(runs, stored.names.runs)
         assert (await reports().figures("eeeeee")).variables[0].whole.mean == 33.25
         made = reports(limit_s=0.0)
         with said.raises(ReportTimeoutError):
@@ -275,7 +274,7 @@ class TestReport:
 class TestNewFigures:
     async def test_a_run_goes_on_with_points_that_were_read_before(self, reports, stored):
         running = BASIL | {"_id": "0123456789ab:1-999999ffff", "ended": None}
-        await stored.store_documents(stored.names.runs, [running])
+        await stored.store_documents([running], stored.names.runs)
         made = reports()
         first = await made.figures("999999")
         await stored.store(measured(WARMTH, 90, MIDNIGHT + 399_900))

@@ -33,11 +33,13 @@ class Life:
         self._outbox = outbox
         self._maker = PointMaker(local.device)
         self._keeper = ParameterKeeper(local)
+        self._local = local
         self._journal = RunJournal(local, outbox, self._maker, "environment_1")
         self._chance = chance
 
     async def live(self, steps):
         self._run = await self._journal.load()
+        self._parameters = await self._local.parameters()
         for step in steps:
             await self._add(step)
             if step % 3 == 0:
@@ -72,9 +74,12 @@ class Life:
 
     async def _change_parameters(self, step):
         changes = {f"branch/{number}": [step, "x" * (step % 7) * 300] for number in range(step % 5 + 1)}
-        self._record.note("saving", changes)
-        await self._keeper.save(changes, [])
-        self._record.note("saved", changes)
+        removed = [name for name in self._parameters if step % 2 and name not in changes]
+        kept = {name: value for name, value in self._parameters.items() if name not in removed}
+        self._parameters = kept | changes
+        self._record.note("keeping", {"parameters": self._parameters})
+        await self._keeper.save(changes, removed)
+        self._record.note("kept", {"parameters": self._parameters})
 
     async def _begin_run(self, step):
         run = {"recipe_id": f"recipe {step}", "recipe": {"note": "x" * 5000}, "elapsed": 0.0, "seen": step}

@@ -7,11 +7,10 @@ import pytest
 
 from growd.control.calibration_log import CalibrationRecord
 from growd.store.errors import LocalStoreError
-from growd.store.local import LocalStore
 from growd.store.memories import CalibrationRecords
 from growd.store.points import PointMaker
 from support.clock import ManualClock
-from support.outbox import opened, opened_at
+from support.outbox import opened_at
 
 RECORD = CalibrationRecord(
     "scd30_1", "calibrate", "air_carbon_dioxide", "ppm", 452.0, 420.0, 420.0, "grower", 1_795_000_000.0
@@ -23,14 +22,16 @@ def records_of(local, outbox):
     return CalibrationRecords(local, outbox, PointMaker("0123456789ab"))
 
 
-async def test_a_record_is_an_event_with_who_when_before_after_and_reference(tmp_path):
-    file = tmp_path / "growd.sqlite3"
-    local = await LocalStore.open(file)
-    async with opened(local, ManualClock()) as outbox:
-        await records_of(local, outbox).keep("environment_1", RECORD, STATE)
-    await local.close()
-    async with opened_at(file, ManualClock()) as outbox:  # as after a kill: it was durable at once
+async def test_a_record_is_an_event_with_who_when_before_after_and_reference_and_outlasts_a_restart(path):
+    async with opened_at(path, ManualClock()) as outbox:
+        records = records_of(outbox._local, outbox)
+        assert await records.saved("environment_1") == {}
+        await records.keep("environment_1", RECORD, STATE)
+    async with opened_at(path, ManualClock()) as outbox:  # as after a kill: it was durable at once
         (waiting,) = await outbox.next_batch(10)
+        records = records_of(outbox._local, outbox)
+        assert await records.saved("environment_1") == STATE
+        assert await records.saved("environment_2") == {}
     document = waiting.point.document()
     del document["_id"]
     assert document == {
@@ -53,27 +54,9 @@ async def test_a_record_is_an_event_with_who_when_before_after_and_reference(tmp
     }
 
 
-async def test_the_state_outlasts_a_restart(tmp_path):
-    file = tmp_path / "growd.sqlite3"
-    for turn in (1, 2):
-        local = await LocalStore.open(file)
-        async with opened(local, ManualClock()) as outbox:
-            records = records_of(local, outbox)
-            assert await records.saved("environment_1") == ({} if turn == 1 else STATE)
-            assert await records.saved("environment_2") == {}
-            if turn == 1:
-                await records.keep("environment_1", RECORD, STATE)
-        await local.close()
-
-
-async def test_a_record_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path):
-    file = tmp_path / "growd.sqlite3"
-    local = await LocalStore.open(file)
-    async with opened(local, ManualClock()) as outbox:
-        records = records_of(local, outbox)
-        with closing(sqlite3.connect(file)) as other:
-            other.execute("CREATE TRIGGER full BEFORE INSERT ON state BEGIN SELECT RAISE(FAIL, 'full'); END")
-        with pytest.raises(LocalStoreError, match="full"):
-            await records.keep("environment_1", RECORD, STATE)
-        assert outbox.undelivered == 0
-    await local.close()
+async def test_a_record_that_cannot_be_written_is_an_error_and_leaves_nothing(path, local, outbox):
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TRIGGER full BEFORE INSERT ON state BEGIN SELECT RAISE(FAIL, 'full'); END")
+    with pytest.raises(LocalStoreError, match="full"):
+        await records_of(local, outbox).keep("environment_1", RECORD, STATE)
+    assert outbox.undelivered == 0

@@ -10,6 +10,7 @@ from faulty_server import FaultyServer, answer_lost, half_an_answer, half_the_ro
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
 from support.rows import each
+from support.stand_in import StandIn
 
 
 def answering(body):
@@ -53,6 +54,24 @@ async def test_an_answer_in_another_form_is_an_error(server, session, body):
     server.script.append(answering(body))
     with pytest.raises(CouchUnavailableError):
         await Couch(session, server.url).server()
+
+
+@each(
+    "answer",
+    [
+        b"\x00\xffgarbage\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+    ],
+)
+async def test_what_is_no_http_is_an_error(session, answer):
+    async def serve(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+
+    async with StandIn(serve) as server:
+        with pytest.raises(CouchUnavailableError):
+            await Couch(session, server.url).server()
 
 
 async def test_a_refused_connection_means_unavailable(session, said):

@@ -24,11 +24,6 @@ PARAMETERS = {f"branch/leaf_{number}": ["a value", number] for number in range(2
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "growd.sqlite3"
-
-
-@pytest.fixture
 async def whole(path):
     """A file with points, parameters and state in it."""
     local = await LocalStore.open(path)

@@ -1,11 +1,11 @@
 """Bootstrap and shipping against a real database: the embedded one, or the CouchDB of GROWD_TEST_COUCHDB."""
 
 import asyncio
+from contextlib import suppress
 
 import aiohttp
 import pytest
 
-from growd.runtime.pauses import Pauses
 from growd.store.bootstrap import bootstrap, read_design, supports_last
 from growd.store.couch import Couch
 from growd.store.database import Database
@@ -15,9 +15,11 @@ from growd.store.points import PointMaker
 from growd.store.shipper import Shipper
 from support.clock import ManualClock
 from support.couch_client import FILES
-from support.outbox import add_durably, opened_at
+from support.outbox import add_durably
 from support.own_databases import own_databases
+from support.rollups import Killed, KilledCouch
 from support.running import in_tasks
+from support.stand_in import StandIn
 
 VALIDATE = """
 function (newDoc, oldDoc, userCtx) {
@@ -44,12 +46,6 @@ def databases(own):
     return own[1]
 
 
-@pytest.fixture
-async def outbox(tmp_path):
-    async with opened_at(tmp_path / "growd.sqlite3", ManualClock()) as outbox:
-        yield outbox
-
-
 MAKER = PointMaker("0123456789ab")
 
 
@@ -65,12 +61,13 @@ def write(folder, files):
     return folder
 
 
-async def test_bootstrap_makes_databases_designs_and_samples(couch, databases):
-    await bootstrap(couch, FILES, "svc", databases)
-    design = await couch.get(databases.points, "_design/svc")
+async def test_bootstrap_makes_databases_designs_under_the_configured_name_and_samples(couch, databases):
+    await bootstrap(couch, FILES, "openag", databases)
+    assert await couch.get(databases.points, "_design/svc") is None
+    design = await couch.get(databases.points, "_design/openag")
     assert {"by_variable", "by_timestamp", "all_vars"} <= design["views"].keys()
     assert ("csv" in design["lists"], "by_variable" in design["filters"]) == (True, True)
-    events = await couch.get(databases.events, "_design/svc")
+    events = await couch.get(databases.events, "_design/openag")
     assert events["lists"] == design["lists"]
     assert await couch.exists(databases.environment)
     recipes = await couch.all_docs(databases.recipes, include_docs=True)
@@ -97,10 +94,36 @@ async def test_bootstrap_again_replaces_designs_that_differ_and_nothing_else(cou
     assert await couch.get(databases.recipes, sample["id"]) is None  # the user deleted it
 
 
-async def test_designs_stand_under_the_configured_name(couch, databases):
-    await bootstrap(couch, FILES, "openag", databases)
-    assert await couch.get(databases.points, "_design/openag") is not None
-    assert await couch.get(databases.points, "_design/svc") is None
+@pytest.mark.parametrize("is_sent", [False, True], ids=["before", "after"])
+async def test_a_setup_interrupted_at_any_request_is_completed(couch, databases, is_sent):
+    at, is_complete = 0, False
+    while not is_complete:
+        at += 1
+        with suppress(Killed):
+            await bootstrap(KilledCouch(couch, at, is_sent=is_sent), FILES, "svc", databases)
+            is_complete = True
+    assert at > 10
+    has_last = supports_last(await couch.server())
+    for folder, name in databases.names_by_folder().items():
+        expected = await asyncio.to_thread(read_design, FILES / "design" / folder, "svc", has_last)
+        assert expected.items() <= (await couch.get(name, "_design/svc")).items()
+
+
+async def test_a_repeated_answer_is_not_taken_for_the_next_one(tmp_path):
+    async def serve(reader, writer):
+        repeated = b""
+        while True:
+            path = (await reader.readuntil(b"\r\n\r\n")).split()[1]
+            answer = b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n{"of": "%s"}' % (len(path) + 10, path)
+            writer.write(repeated + answer)
+            repeated = answer
+
+    async with (
+        StandIn(serve) as server,
+        Database(files=FILES, data=tmp_path, design_name="svc", url=server.url) as database,
+    ):
+        for name in ("lettuce", "basil", "mint"):
+            assert f"/{name}?" in (await database.recipe(name))["of"]
 
 
 async def test_the_newest_point_is_reduced_by_what_the_server_has(couch, databases, database_server):
@@ -162,24 +185,6 @@ async def test_a_point_refused_by_the_validation_is_rejected_and_the_others_are_
     reasons = {aside.point.value: aside.reason for aside in await outbox.rejected()}
     assert reasons.keys() == {"forbidden", "unauthorized", "crash"}
     assert "this value is not allowed" in reasons["forbidden"]
-
-
-async def test_the_shipper_makes_a_missing_database(couch, databases, outbox):
-    async def prepare():
-        await bootstrap(couch, FILES, "svc", databases)
-
-    shipper = Shipper(
-        couch, outbox, ManualClock(), database=databases.points, prepare=prepare, pauses=Pauses(0.01)
-    )
-    await add_durably(outbox, [point(1)])
-    assert await shipper.drain(20) == 0
-    await couch.delete(databases.points)
-    await add_durably(outbox, [point(2)])
-    running = asyncio.create_task(shipper.run(), name="shipper")
-    await ManualClock().until(lambda: outbox.undelivered == 0)
-    running.cancel()
-    await asyncio.wait([running])
-    assert await couch.get(databases.points, "_design/svc") is not None
 
 
 async def test_the_shipper_and_the_records_of_runs_set_it_up_one_after_the_other(tmp_path, monkeypatch):

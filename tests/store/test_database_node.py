@@ -14,6 +14,7 @@ from growd.store import database_node
 from growd.store.database import Database
 from growd.store.database_node import DatabaseNode
 from growd.store.errors import CouchUnavailableError
+from support.http_server import serving_http
 from support.program import started
 from support.tls_door import CA_FILE, server_context
 
@@ -28,17 +29,6 @@ async def node_of(path, url):
 async def told(node):
     await node.node.prepare()
     return node.node.information()["database"]
-
-
-@asynccontextmanager
-async def answering(handler, tls=None):
-    runner = web.ServerRunner(web.Server(handler))
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-    try:
-        yield f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
 
 
 async def test_a_real_server_tells_its_version_without_a_login(tmp_path, database_server):
@@ -68,30 +58,32 @@ async def test_a_server_that_requires_a_login_is_reachable(tmp_path):
         seen.append(request.headers.get("Authorization"))
         return web.json_response({"error": "unauthorized"}, status=401)
 
-    async with answering(refuse) as url, node_of(tmp_path, url.replace("://", "://user:wrong@")) as node:
+    async with serving_http(refuse) as url, node_of(tmp_path, url.replace("://", "://user:wrong@")) as node:
         answer = await told(node)
     assert answer == {"kind": "Apache CouchDB", "reachable": True, "address": url}  # without its login
     assert seen == [None]  # CouchDB would count a wrong password
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("is_trusted", [True, False])
-async def test_the_certificates_of_the_machine_verify_a_couchdb_behind_tls(tmp_path, is_trusted):
+async def test_the_certificates_of_the_machine_verify_a_couchdb_behind_tls(tmp_path):
     """A daemon that needs none of them does not read them."""
 
     async def refuse(_):
         return web.json_response({"error": "unauthorized"}, status=401)
 
-    trusted = {"SSL_CERT_FILE": str(CA_FILE)} if is_trusted else {}
-    async with (
-        answering(refuse, server_context()) as url,
-        started(tmp_path, "--set", f"couchdb.url={url}", environment=trusted) as program,
-        aiohttp.ClientSession() as session,
-        session.get(f"{program.api}/node/database") as answer,
-    ):
-        found = (await answer.json())["database"]
-    assert found["reachable"] is is_trusted
-    assert is_trusted or "its certificate is invalid" in found["reason"]
+    async def asked(folder, **environment):
+        async with (
+            started(tmp_path / folder, "--set", f"couchdb.url={url}", environment=environment) as program,
+            aiohttp.ClientSession() as session,
+            session.get(f"{program.api}/node/database") as answer,
+        ):
+            return (await answer.json())["database"]
+
+    async with serving_http(refuse, tls=server_context()) as url:  # each start waits for it for seconds
+        trusted, untrusted = await asyncio.gather(asked("a", SSL_CERT_FILE=str(CA_FILE)), asked("b"))
+    assert trusted["reachable"] is True
+    assert untrusted["reachable"] is False
+    assert "its certificate is invalid" in untrusted["reason"]
 
 
 async def test_index_builds_are_shown_once_the_login_has_worked(tmp_path):
@@ -102,7 +94,7 @@ async def test_index_builds_are_shown_once_the_login_has_worked(tmp_path):
     async def answer(request):
         return web.json_response(tasks if request.path == "/_active_tasks" else {"version": "3.5.0"})
 
-    async with answering(answer) as url, node_of(tmp_path, url) as node:
+    async with serving_http(answer) as url, node_of(tmp_path, url) as node:
         assert "indexes" not in await told(node)
         node._database.prepared.set()
         node._asked_at = None
@@ -135,7 +127,7 @@ async def test_only_the_first_answer_after_a_silence_is_an_arrival(tmp_path):
             await database.couch.exists("points")
         return arrivals
 
-    async with answering(answer) as url, node_of(tmp_path, url) as node:
+    async with serving_http(answer) as url, node_of(tmp_path, url) as node:
         database = node._database
         database.when_up(arrive)
         assert [await asked(database) for _ in range(2)] == [0, 0]
@@ -156,7 +148,7 @@ async def test_a_silent_server_delays_status_by_a_bounded_time(tmp_path, monkeyp
         await never.wait()
         return web.Response()
 
-    async with answering(hang) as url, node_of(tmp_path, url) as node:
+    async with serving_http(hang) as url, node_of(tmp_path, url) as node:
         answers = await asyncio.gather(*(told(node) for _ in range(5)))
         never.set()
     assert {answer["reason"] for answer in answers} == {"it has not answered within 0.01 s"}

@@ -73,16 +73,21 @@ async def test_an_entry_comes_into_the_database_whole_and_in_one_revision(rig, j
     assert rig.folders() == []
 
 
-async def test_a_photo_has_the_same_address_before_and_after_and_no_metadata(rig, journal):
+async def test_a_photo_has_the_same_address_while_it_waits_and_later_and_no_metadata(rig, journal):
     rig.is_away = True
     entry = await kept(journal, "", jpeg(6), png())
     assert await content(journal, entry, "photo-1.jpg") == COPIES["turned"]
     found, more, missing = await journal.reader.read(wanted())
     assert "no database is running" in missing
     assert (more, found[0]["waiting"], found[0]["photos"][1]["waiting"]) == (False, True, True)
+    await rig.clock.until(lambda: journal.delivery.fault.failures)
+    (problem,) = journal.node.details()["problems"]
+    assert "journal entries wait for the database: no database is running" in problem["text"]
     rig.is_away = False
     journal.delivery.work.wake()
     await delivered(journal)
+    await rig.clock.until(lambda: not journal.delivery.fault.failures)
+    assert journal.node.details()["problems"] == []
     assert await content(journal, entry, "photo-1.jpg") == COPIES["turned"]
     assert await content(journal, entry, "photo-2.png") == COPIES["png"]
     (after,) = await listed(journal)
@@ -233,19 +238,6 @@ async def test_a_refused_note_stays_with_the_reason(rig, journal):
     later = await kept(journal, "later")
     await rig.clock.until(lambda: later.id not in journal.delivery.waiting)
     assert rig.folders() == [entry.id]
-
-
-async def test_the_status_says_that_entries_wait_for_the_database(rig, journal):
-    rig.is_away = True
-    await kept(journal)
-    await rig.clock.until(lambda: journal.delivery.fault.failures)
-    (problem,) = journal.node.details()["problems"]
-    assert "journal entries wait for the database: no database is running" in problem["text"]
-    rig.is_away = False
-    journal.delivery.work.wake()
-    await delivered(journal)
-    await rig.clock.until(lambda: not journal.delivery.fault.failures)
-    assert journal.node.details()["problems"] == []
 
 
 async def test_an_entry_is_published_once_it_is_on_the_disk(rig):

@@ -3,11 +3,7 @@
 import os
 import shutil
 import stat
-import subprocess
-import sys
 from pathlib import Path
-
-import pytest
 
 from growd.store.entries.entry import JournalEntry
 from growd.store.entries.entry_folder import EntryFolder
@@ -15,7 +11,6 @@ from growd.store.points import PointMaker
 from support.photos import copy_of, jpeg, png
 
 PHOTOS = (jpeg(body=100_000), png())
-ROOT = Path(__file__).parents[2]
 
 
 class SyncedDisk:
@@ -75,71 +70,42 @@ def found_in(data):
     return entries[0] if entries else None
 
 
-def test_a_power_cut_leaves_the_whole_entry_or_nothing(tmp_path, monkeypatch):
+def test_a_power_cut_or_a_kill_leaves_the_whole_entry_or_nothing(tmp_path, monkeypatch):
     data, states = tmp_path / "data", []
     data.mkdir()
     disk = SyncedDisk(data)
-    fsync = os.fsync
+
+    is_looking = False
 
     def look():
-        """The least and the most that a cut leaves."""
+        """The least and the most that a cut leaves; a kill leaves the most."""
+        nonlocal is_looking
+        is_looking = True
         for name, lay in (("least", disk.lay), ("most", lambda target: shutil.copytree(data, target))):
             target = tmp_path / f"{name} {len(states)}"
             lay(target)
             states.append(found_in(target))
+        is_looking = False
 
-    def recorded(descriptor):
-        look()
-        fsync(descriptor)
-        disk.sync(descriptor)
-        look()
+    def watch(name):
+        usual = getattr(os, name)
 
-    monkeypatch.setattr(os, "fsync", recorded)
+        def watched(*arguments, **options):
+            if is_looking:
+                return usual(*arguments, **options)
+            look()
+            answer = usual(*arguments, **options)
+            if name == "fsync":
+                disk.sync(*arguments)
+            look()
+            return answer
+
+        monkeypatch.setattr(os, name, watched)
+
+    for name in ("fsync", "mkdir", "rename", "unlink"):
+        watch(name)
     entry = save(data)
     look()
     assert states[-2:] == [entry, entry]  # acknowledged
     assert None in states
     assert all(state in (None, entry) for state in states)
-
-
-# Each child ends itself at the Nth call of the operating system that Python audits.
-KILLED = """
-import os, sys
-from pathlib import Path
-from store.test_entries_power_cut import save
-
-def hook(event, arguments):
-    global left
-    if event in {'open', 'os.mkdir', 'os.rename', 'os.remove', 'os.truncate'}:
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), 9)
-
-for step in range(1, 60):
-    data, left = Path(sys.argv[1], str(step)), step
-    data.mkdir()
-    child = os.fork()
-    if child == 0:
-        sys.addaudithook(hook)
-        save(data)
-        os._exit(0)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    print(status, flush=True)
-    if status == 0:
-        break
-"""
-
-
-@pytest.mark.kill
-def test_a_kill_at_any_step_leaves_the_whole_entry_or_nothing(tmp_path):
-    path = os.pathsep.join(str(ROOT / name) for name in ("tests", "daemon"))
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path)],
-        env={"PYTHONPATH": path}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    statuses = [int(line) for line in done.stdout.split()]
-    is_there = [found_in(tmp_path / str(step)) is not None for step, _ in enumerate(statuses, 1)]
-    assert statuses == [-9] * (len(statuses) - 1) + [0]
-    assert len(statuses) > 10
-    assert is_there[0] is False
-    assert is_there[-1] is True

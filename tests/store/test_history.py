@@ -145,11 +145,11 @@ class TestSeries:
         assert sum(of(await past.ask(T, T + 100), WARMTH)["count"]) == 100
         foreign = {"environment": "environment_1", "variable": WARMTH, "is_desired": False}
         foreign |= {"_id": "mine", "is_manual": False, "value": 99.5, "timestamp": T + 3}
-        await past.store_documents(past.names.points, [foreign])
+        await past.store_documents([foreign])
         columns = of(await past.ask(T, T + 100), WARMTH)
         assert (sum(columns["count"]), max(columns["max"])) == (101, 99.5)
         stored = await past.couch.get(past.names.points, "mine")
-        await past.store_documents(past.names.points, [{**stored, "_deleted": True}])
+        await past.store_documents([{**stored, "_deleted": True}])
         assert sum(of(await past.ask(T, T + 100), WARMTH)["count"]) == 100
 
 

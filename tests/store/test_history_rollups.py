@@ -135,7 +135,7 @@ async def test_answers_from_rollups_are_those_from_points(past):
     # new and late ones, also of another program
     foreign = {"environment": "environment_1", "variable": WARMTH, "is_desired": False, "is_manual": False}
     document = {"_id": "mine", **foreign, "value": 99.5, "timestamp": T + 3 * DAY}
-    await past.store_documents(past.names.points, [document])
+    await past.store_documents([document])
     await past.store(
         measured(WARMTH, -40, NOW - 10),
         measured(WARMTH, 99, T + 12 * DAY + 7),
@@ -148,7 +148,7 @@ async def test_answers_from_rollups_are_those_from_points(past):
     await assert_right(past, expected)
     # one that changed
     stored = await past.couch.get(past.names.points, "mine")
-    await past.store_documents(past.names.points, [{**stored, "value": 98.5}])
+    await past.store_documents([{**stored, "value": 98.5}])
     expected = await all_of_points(past)
     for later in (0, 31 * DAY):
         past.now += later

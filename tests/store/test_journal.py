@@ -28,11 +28,6 @@ BEGUN = {
 STOPPED = {"ended": 70.0, "end_reason": "stopped"}
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "growd.sqlite3"
-
-
 def journal_of(local, outbox, environment="environment_1"):
     return RunJournal(local, outbox, PointMaker(local.device), environment)
 

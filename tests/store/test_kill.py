@@ -6,11 +6,13 @@ has it; what must be true afterwards does not.
 
 import dataclasses
 import random
+import secrets
 import shutil
 from pathlib import Path
 
 import pytest
 
+from growd.store.bootstrap import Databases
 from support.couch_client import client_of
 from support.database import embedded_server
 from support.lives import Job, lives
@@ -24,6 +26,22 @@ def rounds(daily, nightly):
 
 
 pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture
+async def client(database_server):
+    async with client_of(database_server.url, database_server.auth) as client:
+        yield client
+
+
+@pytest.fixture
+async def ordered(client):
+    """Names of databases of its own; that of points has one shard, so that it has an order of all documents."""
+    names = Databases.prefixed(f"store_{secrets.token_hex(6)}_")
+    assert (await client("PUT", f"/{names.points}", q=1)).status in {201, 202}
+    yield names
+    for name in names.names_by_folder().values():
+        await client("DELETE", f"/{name}")
 
 
 async def check(stored, client, database):

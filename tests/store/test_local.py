@@ -12,11 +12,6 @@ from growd.store.errors import LocalStoreError
 from growd.store.local import SCHEMA_VERSION, LocalStore
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "growd.sqlite3"
-
-
 @asynccontextmanager
 async def opened(path):
     store = await LocalStore.open(path)

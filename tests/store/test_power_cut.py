@@ -31,8 +31,7 @@ class Promised:
         self.device = None
         self.points = {}
         self.maybe = {}
-        self.parameters = {}
-        self.states = {"run": [None], "order": [None]}
+        self.states = {"run": [None], "order": [None], "parameters": [{}]}
 
     def take(self, kind, value):
         if kind == "is":
@@ -43,13 +42,11 @@ class Promised:
             self.points |= {point.id: point for point in value}
         elif kind == "storing":
             self.points = {name: point for name, point in self.points.items() if name not in set(value)}
-        elif kind in {"saving", "keeping"}:
-            known = self.parameters if kind == "saving" else self.states
+        elif kind == "keeping":
             for name, new in value.items():
-                known.setdefault(name, [None]).append(new)
+                self.states[name].append(new)
         else:
-            known = self.parameters if kind == "saved" else self.states
-            known |= {name: [new] for name, new in value.items()}
+            self.states |= {name: [new] for name, new in value.items()}
 
     async def check(self, local, outbox):
         assert (local.notices, outbox.notices) == ([], [])
@@ -65,15 +62,17 @@ class Promised:
         for variable in {point.variable for point in measured}:
             values = [point.value for point in measured if point.variable == variable]
             assert values == sorted(values)
-        parameters = await local.parameters()
-        assert all(parameters.get(name) in allowed for name, allowed in self.parameters.items())
+        assert await local.parameters() in self.states["parameters"]
         journal = RunJournal(local, outbox, PointMaker(local.device), "environment_1")
         runs, orders = self.states["run"], self.states["order"]
         run, order = await journal.load(), await journal.load_order()
         assert run in runs
         assert order in orders
-        if len(runs) > 1 and orders[0] is not None:  # a start, which deletes the order at the same moment
-            assert (run == runs[-1]) == (order is None) or len(orders) == 1
+        if len(runs) > 1 and len(orders) > 1:  # a start, with a point; it deletes the order
+            started = [point.value for point in waiting if point.variable == "recipe_start"]
+            has_started = run == runs[-1]
+            assert has_started == (runs[-1]["recipe_id"] in started)
+            assert has_started == (order is None) or orders[0] is None
 
 
 async def record_of(folder):

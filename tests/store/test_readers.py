@@ -63,17 +63,6 @@ async def rig(tmp_path):
             yield rig
 
 
-async def test_points_wait_for_a_batch_while_no_client_reads(rig):
-    await rig.measure(1)
-    await rig.clock.advance(300)
-    await rig.measure(2)
-    await rig.clock.advance(299)
-    assert rig.stored() == [0]
-    await rig.clock.advance(1)  # ten minutes after the first of them
-    await rig.until_shipped()
-    assert rig.stored() == [0, 1, 2]
-
-
 async def test_points_until_a_time_are_sent_for_who_needs_them(rig):
     await rig.measure(1)
     assert await rig.shipper.has_sent(0.5)

@@ -16,8 +16,6 @@ from growd.control.topics import EVENT
 from growd.store.point_log import PointLog
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
-from growd.store.storage_rule import StorageRule
-from growd.variables import VARIABLES
 from support.clock import ManualClock
 from support.outbox import opened_at
 from support.running import in_tasks, running
@@ -286,15 +284,6 @@ async def test_each_event_is_a_point_of_its_kind(rig):
     for _ in range(2):
         await rig.publish(EVENTS, event | {"fields": {"device": "scd30_1"}})
     assert told(await rig.stored()) == [("event", "fault", "scd30_1: no answer")] * 2
-
-
-def test_the_configured_rule_of_a_variable_applies_to_it():
-    rule = config.StorageRuleOptions(absolute_band=50, minimum_interval_s=0)
-    settings = config.Store(maximum_interval_s=60.0, variable={"air_carbon_dioxide": rule})
-    own = StorageRule(VARIABLES["air_carbon_dioxide"], settings)
-    assert [own.admits(value, at) for at, value in enumerate((400.0, 449.0, 451.0))] == [True, False, True]
-    other = StorageRule(VARIABLES["air_humidity"], settings)
-    assert [other.admits(50.0, at) for at in (0.0, 59.0, 60.0)] == [True, False, True]
 
 
 async def test_configured_bands_do_not_apply_to_commands(rig):

@@ -17,7 +17,6 @@ from support.rollups import (
     KilledCouch,
     make_databases,
     measured,
-    rollup_bench,
 )
 
 HOUR = 3_600
@@ -27,20 +26,9 @@ TEMPERATURE = "air_temperature"
 NEXT_DAY = START + DAY + HOUR
 
 
-@pytest.fixture
-async def bench(database_server):
-    async with rollup_bench(database_server) as bench:
-        yield bench
-
-
 def counts(rollups):
     """The counts of each document by variable, width and start."""
     return {(each.variable, each.width, each.start - START): each.count for each in rollups.values()}
-
-
-async def changed_revisions(bench):
-    rows = await bench.couch.all_docs(bench.names.rollups)
-    return {row["id"]: row["value"]["rev"] for row in rows}
 
 
 async def test_an_hour_is_rolled_up_when_it_is_over_also_over_a_restart(bench):
@@ -113,23 +101,6 @@ async def test_environments_and_odd_names_do_not_mix(bench):
         assert by_names[ENVIRONMENT, name] == by_names[name, TEMPERATURE] == ([1], [n])
 
 
-async def test_foreign_documents_do_no_harm(bench):
-    foreign = {"environment": "e", "is_desired": False, "value": 1.0, "timestamp": START}
-    await bench.store_documents(
-        [
-            {"_id": "own-id", "variable": "v", **foreign},
-            {"_id": "text", "variable": "v", **foreign, "value": "high"},
-            {"_id": "milliseconds", "variable": "v", **foreign, "timestamp": START * 1_000},
-            {"_id": "before", "variable": "v", **foreign, "timestamp": -1},
-            {"_id": "huge", "variable": "v", **foreign, "timestamp": 1e300},
-            {"_id": "old", "variable": "v", **foreign, "category": "measured"},
-        ]
-    )
-    await bench.store(measured(TEMPERATURE, 20.0, START))
-    await bench.catch_up(START + HOUR + DELAY_S)
-    assert counts(await bench.rollups()) == {("v", 300, 0): [2], (TEMPERATURE, 300, 0): [1]}
-
-
 async def test_points_of_the_future_do_not_wait(bench):
     later = START + 400 * DAY
     await bench.store(measured(TEMPERATURE, 20.0, later))
@@ -164,14 +135,17 @@ async def test_a_deleted_or_changed_point_changes_its_hour(bench):
 
 
 async def test_nothing_is_written_again_without_a_reason(bench):
+    async def revisions():
+        return {row["id"]: row["value"]["rev"] for row in await bench.couch.all_docs(bench.names.rollups)}
+
     [point] = await bench.store(measured(TEMPERATURE, 20.0, START))
     await bench.catch_up(NEXT_DAY)
-    before = await changed_revisions(bench)
+    before = await revisions()
     document = (await bench.couch.documents(bench.names.points, [point["_id"]]))[point["_id"]]
     await bench.store_documents([document | {"by": "somebody"}])  # its hour is computed again
     await bench.store(measured("ph", 6.0, START))
     await bench.catch_up()
-    after = await changed_revisions(bench)
+    after = await revisions()
     assert {each: after[each] for each in before} == before
     assert len(after) == len(before) + 2
 
@@ -469,3 +443,25 @@ async def test_a_quiet_hour_takes_few_requests(bench):
     assert couch.requests.count("bulk_docs") == 1
     assert couch.requests.count("put") == 2
     assert len(couch.requests) < 25
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_sent", [False, True], ids=["before", "after"])
+async def test_a_late_point_is_counted_once_over_a_kill_at_any_request(bench, is_sent):
+    await bench.store(measured("ph", 1.0, START))
+    bench.now = START + DAY + HOUR
+    await bench.feed.seal(START + DAY)
+    at = added = 0
+    is_over = False
+    while not is_over:
+        at, added = at + 1, added + 1
+        await bench.store(measured("ph", 1.0, START + added))
+        bench.restart(KilledCouch(bench.couch, at, is_sent=is_sent))
+        try:
+            await bench.catch_up()
+            is_over = True  # it has fewer requests
+        except Killed:
+            bench.restart()
+            await bench.catch_up()
+        assert (await bench.rollup("ph", 300, START)).count == [1 + added], f"killed at request {at}"
+    assert at > 10

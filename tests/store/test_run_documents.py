@@ -8,7 +8,6 @@ import pytest
 from growd.store.bootstrap import read_design
 from growd.store.errors import CouchUnavailableError, DesignFileError
 from growd.store.journal import RunJournal
-from growd.store.local import LocalStore
 from growd.store.points import PointMaker
 from growd.store.run_documents import RunDocuments
 from growd.store.work import RETRIES
@@ -83,11 +82,9 @@ class Rig:
 
 
 @pytest.fixture
-async def rig(database_server, tmp_path):
+async def rig(database_server, local):
     async with own_databases(database_server) as (couch, names):
-        local = await LocalStore.open(tmp_path / "growd.sqlite3")
         yield Rig(couch, local, names)
-        await local.close()
 
 
 async def test_start_and_end_of_a_run_are_one_document(rig):

@@ -1,6 +1,5 @@
 """Which values become points."""
 
-import itertools
 import math
 
 from hypothesis import given
@@ -20,65 +19,36 @@ anything = st.one_of(
 steps = st.lists(st.tuples(st.floats(0.01, 700), anything), max_size=60)
 
 
-def stored_by(rule, samples):
-    now, stored = 100.0, []
+@given(steps)
+def test_numbers_are_stored_by_the_intervals_and_between_them_when_they_left_the_band(samples):
+    rule, now, last = StorageRule(CO2), 100.0, None
     for step, value in samples:
         now += step
-        if rule.admits(value, now):
-            stored.append((now, value))
-    return stored
-
-
-def times_of(samples):
-    now, all_samples = 100.0, []
-    for step, value in samples:
-        now += step
-        all_samples.append((now, value))
-    return all_samples
-
-
-@given(steps)
-def test_stored_points_are_never_closer_than_the_minimum_interval(samples):
-    stored = stored_by(StorageRule(CO2), samples)
-    assert all(later - earlier >= 5 for (earlier, _), (later, _) in itertools.pairwise(stored))
-
-
-def test_the_configured_band_takes_the_place_of_both():
-    options = StorageRuleOptions(absolute_band=2.0, minimum_interval_s=0.0)
-    rule = StorageRule(CO2, Store(variable={CO2.name: options}))
-    assert stored_by(rule, [(1, 1_000.0), (1, 1_003.0), (1, 1_004.0)]) == [(101.0, 1_000.0), (102.0, 1_003.0)]
-
-
-@given(steps)
-def test_only_numbers_are_stored(samples):
-    assert all(
-        value is not None and math.isfinite(value) for _, value in stored_by(StorageRule(CO2), samples)
-    )
-
-
-@given(steps)
-def test_a_value_that_comes_after_the_maximum_interval_is_stored(samples):
-    stored = stored_by(StorageRule(CO2), samples)
-    valid = [(t, v) for t, v in times_of(samples) if v is not None and math.isfinite(v)]
-    assert stored[:1] == valid[:1]
-    for now, _ in valid:
-        last = max(t for t, _ in stored if t <= now)
-        assert now - last < 600
-
-
-@given(steps)
-def test_between_the_intervals_a_value_is_stored_exactly_when_it_left_the_band(samples):
-    stored = dict(stored_by(StorageRule(CO2), samples))
-    last = None
-    for now, value in times_of(samples):
+        is_stored = rule.admits(value, now)
         if value is None or not math.isfinite(value):
-            assert now not in stored
+            assert not is_stored
             continue
-        if last is not None and 5 <= now - last[0] < 600:
-            band = max(2, 0.01 * abs(last[1]))
-            assert (now in stored) == (abs(value - last[1]) > band)
-        if now in stored:
+        if last is None or now - last[0] >= 600:
+            assert is_stored
+        elif now - last[0] < 5:
+            assert not is_stored
+        else:
+            assert is_stored == (abs(value - last[1]) > max(2, 0.01 * abs(last[1])))
+        if is_stored:
             last = (now, float(value))
+
+
+def test_the_configured_rule_of_a_variable_applies_to_it():
+    rule = StorageRuleOptions(absolute_band=2.0, minimum_interval_s=0.0)
+    settings = Store(maximum_interval_s=60.0, variable={CO2.name: rule})
+    own = StorageRule(CO2, settings)  # the configured band takes the place of both
+    assert [own.admits(value, at) for at, value in enumerate((1_000.0, 1_003.0, 1_004.0))] == [
+        True,
+        True,
+        False,
+    ]
+    other = StorageRule(VARIABLES["air_humidity"], settings)
+    assert [other.admits(50.0, at) for at in (0.0, 59.0, 60.0)] == [True, False, True]
 
 
 def test_zero_is_an_ordinary_value():

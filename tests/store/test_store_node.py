@@ -39,9 +39,6 @@ class Rig:
     async def asked(self, *arguments):
         return await asyncio.to_thread(said, *arguments, "--url", self.daemon.origin)
 
-    async def until(self, condition):
-        await self.clock.until(condition)
-
 
 @pytest.fixture
 async def rig(tmp_path):
@@ -65,7 +62,7 @@ async def test_rejected_points_are_listed_and_retried(rig):
     points = [MAKER.make("environment_1", "air_humidity", value, 1e9 + value) for value in range(10)]
     await add_durably(rig.outbox, points)
     async with in_tasks(rig.shipper):
-        await rig.until(lambda: rig.outbox.undelivered == 0)
+        await rig.clock.until(lambda: rig.outbox.undelivered == 0)
         assert (await rig.told())["rejected"] == 1
         assert "1 point refused by the database: see" in (await rig.asked("status"))[1]
         _, printed = await rig.asked("service", "call", "store/rejected", "--json")
@@ -76,7 +73,7 @@ async def test_rejected_points_are_listed_and_retried(rig):
         rig.server.refuse = {}
         exit_status, printed = await rig.asked("service", "call", "store/retry_rejected")
         assert (exit_status, "message: 1 point sent again" in printed) == (0, True)
-        await rig.until(lambda: rig.outbox.undelivered == 0)
+        await rig.clock.until(lambda: rig.outbox.undelivered == 0)
         assert (await rig.told())["rejected"] == 0
         assert rig.server.stored.keys() == {point.id for point in points}
 
@@ -88,7 +85,7 @@ async def test_status_shows_waiting_points_and_the_reason(rig):
     rig.server.script.extend([status(503)] * 1000)
     await add_durably(rig.outbox, [MAKER.make("environment_1", "air_humidity", 1, 1e9)])
     async with in_tasks(rig.shipper):
-        await rig.until(lambda: rig.shipper.fault.failures)
+        await rig.clock.until(lambda: rig.shipper.fault.failures)
         told = await rig.told()
         assert (told["waiting"], told["oldest_at"]) == (1, 1e9)
         assert "503" in told["shipping"]
@@ -119,7 +116,7 @@ async def test_requests_for_the_status_look_at_a_disk_that_hangs_one_at_a_time(r
     monkeypatch.setattr(rig.outbox, "oldest_at", hang)
     node = rig.daemon.bus.find_node("store")
     first = asyncio.create_task(node.prepare(), name="first")
-    await rig.until(lambda: looks)
+    await rig.clock.until(lambda: looks)
     for _ in range(5):
         await node.prepare()
     assert len(looks) == 1
@@ -132,30 +129,22 @@ async def test_requests_for_the_status_look_at_a_disk_that_hangs_one_at_a_time(r
 
 
 async def test_a_failing_disk_is_a_failure_in_status(rig, monkeypatch):
-
     def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(rig.outbox._log, "append", full)
     rig.outbox.add(MAKER.make("environment_1", "air_humidity", 1, 1e9))
-    try:
+    with pytest.raises(OSError, match="No space left"):
         await rig.outbox.flush()
-    except OSError:
-        told = await rig.told()
-        assert (told["unsaved"], told["saving"]) == (1, "points.log: No space left on device")
-        exit_status, printed = await rig.asked("status")
-        assert exit_status == 1
-        assert "points can't be saved, 1 point in memory only: points.log: No space left" in printed
-    else:
-        raise AssertionError
+    told = await rig.told()
+    assert (told["unsaved"], told["saving"]) == (1, "points.log: No space left on device")
+    exit_status, printed = await rig.asked("status")
+    assert exit_status == 1
+    assert "points can't be saved, 1 point in memory only: points.log: No space left" in printed
 
 
 async def test_the_services_report_an_unreadable_file(rig):
-
-    def drop(file):
-        file.execute("DROP TABLE rejected")
-
-    await rig.outbox._local.write(drop)
+    await rig.outbox._local.write(lambda file: file.execute("DROP TABLE rejected"))
     for service in ("store/rejected", "store/retry_rejected"):
         exit_status, printed = await rig.asked("service", "call", service)
         assert exit_status == 1

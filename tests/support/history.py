@@ -4,45 +4,30 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import msgspec
 from yarl import URL
 
 from growd.bus.errors import UnknownNameError
-from growd.runtime.pauses import Pace
-from growd.store.bootstrap import Databases, bootstrap
+from growd.store.bootstrap import bootstrap
 from growd.store.history.cache import BucketCache
 from growd.store.history.history import History
 from growd.store.history.query import HistoryQuery
-from growd.store.points import PointMaker
 from growd.store.reading.source import PointSource
-from growd.store.rollups.feed import RollupFeed
 from growd.store.rollups.rolled import is_retired_once_sealed
 from support.couch_client import FILES
 from support.own_databases import own_databases
-from support.rollups import DELAY_S, ENVIRONMENT
-
-if TYPE_CHECKING:
-    from growd.store.couch import Couch
+from support.rollups import ENVIRONMENT, RollupBench
 
 
 @dataclass
-class StoredPast:
+class StoredPast(RollupBench):
     """Databases with points, and the history that reads them; `shipped` counts the readers."""
 
-    couch: Couch
-    names: Databases
-    source: PointSource
-    history: History
+    source: PointSource | None = None
+    history: History | None = None
     shipped: list[str] = field(default_factory=list)
-    feed: RollupFeed = field(init=False)
     now: float = 0.0
-    maker: PointMaker = field(default_factory=lambda: PointMaker("0123456789ab"))
-
-    def __post_init__(self):
-        now, delay = (lambda: self.now), (lambda: DELAY_S)
-        self.feed = RollupFeed(self.couch, self.names, "svc", now=now, delay=delay, pace=Pace(0.0))
 
     async def retire(self, until):
         """Delete the points before `until` that rollups stand for, as the retention does."""
@@ -57,20 +42,6 @@ class StoredPast:
                     await self.couch.purge(database, {each: [one["rev"]] for each, one in outcomes.items()})
         for feed in (self.feed.points, self.feed.events):
             await self.feed.note_retired(feed, until)
-
-    async def store(self, *points):
-        """Store points, given by the arguments of `PointMaker.make`."""
-        by_database = {}
-        for point in points:
-            made = self.maker.make(point.pop("environment", ENVIRONMENT), **point)
-            name = self.names.events if made.category else self.names.points
-            by_database.setdefault(name, []).append(made.document())
-        for name, documents in by_database.items():
-            await self.store_documents(name, documents)
-
-    async def store_documents(self, database, documents):
-        outcomes = await self.couch.bulk_docs(database, documents)
-        assert not [one for one in outcomes.values() if "error" in one], outcomes
 
     async def ask(self, start, end, *variables, **options):
         """The answer of the history, as a client gets it."""
@@ -114,6 +85,6 @@ async def stored_past(server, most=300_000, owner=None, **options):
         )
         await bootstrap(couch, FILES, databases=names)
         async with History(lambda: source, ship, known, cache=BucketCache(most), **options) as history:
-            past = StoredPast(couch, names, source, history, shipped)
+            past = StoredPast(couch, names, source=source, history=history, shipped=shipped)
             history.now = lambda: past.now
             yield past

@@ -14,11 +14,7 @@ USER, PASSWORD = "grower", "p@ss/word"
 
 
 class Mailbox:
-    """The received messages, and how the server behaves.
-
-    `refusal` answers each message or recipient, where it is set; with `hang_up` the connection is cut in the
-    middle of a message, and with `silent` nothing is answered to it.
-    """
+    """The received messages; recipients in `refused` are refused, with `silent` nothing is answered."""
 
     def __init__(self):
         self.port = 0
@@ -26,11 +22,8 @@ class Mailbox:
         self.envelopes = []
         self.logins = []
         self.was_encrypted = []
-        self.refusal = ""
         self.refused = set()
-        self.hang_up = False
         self.silent = False
-        self.attempts = 0
         self._news = asyncio.Event()
 
     async def arrived(self, number):
@@ -48,11 +41,8 @@ class Mailbox:
         return AuthResult(success=is_known, handled=is_known)  # else aiosmtpd answers
 
     async def handle_RCPT(  # noqa: N802  the name that aiosmtpd calls
-        self, server, _session, envelope, address, _options
+        self, _server, _session, envelope, address, _options
     ):
-        self.attempts += 1
-        if self.hang_up:
-            server.transport.abort()
         if self.silent:
             await asyncio.Event().wait()
         if address in self.refused:
@@ -61,8 +51,6 @@ class Mailbox:
         return "250 OK"
 
     async def handle_DATA(self, _server, session, envelope):  # noqa: N802
-        if self.refusal:
-            return self.refusal
         content = envelope.content
         assert isinstance(content, bytes)
         message = email.message_from_bytes(content, policy=email.policy.default)
@@ -73,18 +61,8 @@ class Mailbox:
         return "250 taken"
 
 
-def address_file(folder, port, query="", login="", scheme="mailto"):
-    """A file with the address of a mail server, as apprise has it."""
-    file = folder / f"mail-{port}-{len(query)}"
-    file.write_text(
-        f"{scheme}://{login}localhost:{port}?from=growd@example.org&to=grower@example.org{query}\n"
-    )
-    file.chmod(0o600)
-    return str(file)
-
-
 @asynccontextmanager
-async def mail_server(security="none", *, login=False, port=0):
+async def mail_server(security="none", *, login=False):
     """A mail server: with "starttls", "tls" or "none"; with `login` only USER may send."""
     box = Mailbox()
     options = {"hostname": "localhost"}
@@ -105,7 +83,7 @@ async def mail_server(security="none", *, login=False, port=0):
         return protocols[-1]
 
     context = server_context() if security == "tls" else None
-    server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", port, ssl=context)
+    server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0, ssl=context)
     box.port = server.sockets[0].getsockname()[1]
     try:
         yield box

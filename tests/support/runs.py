@@ -18,6 +18,7 @@ import aiohttp
 from growd.store.reading.source import SourceReader
 from growd_analysis.runs.run_export import RunExport, in_thread
 from growd_analysis.runs.run_zip import RunZip
+from support.rollups import ENVIRONMENT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,6 +62,12 @@ class ExportedRun:
             for name, content in self.members.items()
             if name != "SHA256SUMS"
         }
+
+
+def run_document(digits, started, **members):
+    """The document of a run, which is called by the first of these digits."""
+    run = {"_id": f"0123456789ab:1790000000000-{digits}", "environment": ENVIRONMENT, "recipe_id": "lettuce"}
+    return run | {"started": started, "ended": None} | members
 
 
 async def export_run(archive, source, run_id, path, *, kind="csv", now=2e9, reader_type=SourceReader):

@@ -11,7 +11,7 @@ from growd.store.errors import CouchError
 from growd.store.replication_documents import ReplicationServer, configured_jobs
 from growd.store.retention.far_end import FarEnd, UnconfirmedError, copies_deletions
 from support.retention import a_day, documents, retire_all, retirements, tombstones
-from support.rollups import DAY, START, measured, rollup_bench
+from support.rollups import DAY, START, measured
 
 NOW = START + 10 * DAY
 pytestmark = [pytest.mark.replication, pytest.mark.timeout(180)]
@@ -68,15 +68,14 @@ class Copied:
 
 
 @pytest.fixture
-async def copied(database_server):
-    async with rollup_bench(database_server) as bench:
-        bench.now = NOW
-        it = Copied(bench, database_server)
-        yield it
-        with suppress(CouchError):
-            await it.stop()
-        with suppress(CouchError):
-            await bench.couch.delete(it.far)
+async def copied(bench, database_server):
+    bench.now = NOW
+    it = Copied(bench, database_server)
+    yield it
+    with suppress(CouchError):
+        await it.stop()
+    with suppress(CouchError):
+        await bench.couch.delete(it.far)
 
 
 async def test_points_stay_until_the_far_end_has_them_and_deletions_do_not_reach_it(copied):

@@ -7,18 +7,17 @@ import pytest
 from growd.runtime.pauses import Pace
 from growd.store.retention.far_end import UnconfirmedError
 from support.retention import HOUR, a_day, check_day, documents, retire_all, retirements, tombstones
-from support.rollups import DAY, START, make_databases, measured, rollup_bench
+from support.rollups import DAY, START, make_databases, measured
 from support.waiting import until
 
 NOW = START + 10 * DAY
 
 
 @pytest.fixture
-async def bench(database_server):
-    async with rollup_bench(database_server) as bench:
-        bench.now = NOW
-        bench.is_embedded = database_server.is_embedded
-        yield bench
+def bench(bench, database_server):
+    bench.now = NOW
+    bench.is_embedded = database_server.is_embedded
+    return bench
 
 
 async def left_of(bench):

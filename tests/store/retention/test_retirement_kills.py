@@ -12,16 +12,10 @@ from growd.store.couch import Couch
 from support.couch_client import FILES
 from support.database import embedded_server
 from support.retention import a_day, check_day, documents, retire_all, retirements, tombstones
-from support.rollups import DAY, START, Killed, KilledCouch, RollupBench, measured, rollup_bench
+from support.rollups import DAY, START, Killed, KilledCouch, RollupBench, measured
 
 FIRST = 30  # days after `START`
 pytestmark = [pytest.mark.kill, pytest.mark.timeout(1_200)]
-
-
-@pytest.fixture
-async def bench(database_server):
-    async with rollup_bench(database_server) as bench:
-        yield bench
 
 
 class Lives:
@@ -85,23 +79,15 @@ async def test_a_kill_after_a_request(bench, database_server, number):
     assert at > 50
 
 
-@rounds(2, 60)
-async def test_kills_at_random_requests_with_late_points(bench, database_server, number):
+@pytest.mark.parametrize("restarts", [True, False], ids=["kill", "no answer"])
+@rounds(1, 40)
+async def test_ends_at_random_requests_with_late_points(bench, database_server, number, restarts):
     lives = Lives(bench, is_embedded=database_server.is_embedded)
     chance = random.Random(17)
     most = await lives.day_with_kill(0, is_sent=False)
     for _ in range(number):
-        await lives.day_with_kill(chance.randint(1, most), is_sent=chance.random() < 0.5, late=True)
-
-
-@rounds(1, 20)
-async def test_a_request_without_an_answer_in_the_middle(bench, database_server, number):
-    lives = Lives(bench, is_embedded=database_server.is_embedded)
-    chance = random.Random(18)
-    most = await lives.day_with_kill(0, is_sent=False)
-    for _ in range(number):
         at, is_sent = chance.randint(1, most), chance.random() < 0.5
-        await lives.day_with_kill(at, is_sent=is_sent, late=True, restarts=False)
+        await lives.day_with_kill(at, is_sent=is_sent, late=True, restarts=restarts)
 
 
 @rounds(1, 8)
