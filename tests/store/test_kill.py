@@ -36,7 +36,7 @@ async def client(database_server):
 
 @pytest.fixture
 async def ordered(client):
-    """Names of databases of its own; that of points has one shard, so that it has an order of all documents."""
+    """Databases of its own; that of points has one shard, so that it has an order of all documents."""
     names = Databases.prefixed(f"store_{secrets.token_hex(6)}_")
     assert (await client("PUT", f"/{names.points}", q=1)).status in {201, 202}
     yield names
