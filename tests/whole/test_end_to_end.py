@@ -22,6 +22,7 @@ RECIPE = {
         [1_000_000, "light_illuminance", 0],
     ],
 }
+BY_HAND = {"desired/air_temperature": 21.5, "measured/water_potential_hydrogen": 6.1, "notes": "watered"}
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -78,12 +79,16 @@ async def test_a_kill_during_a_recipe_loses_and_repeats_nothing(tmp_path, home):
         before = await until_found(lambda: ten_points(program, home))
         begun = await program.ask("GET", f"param/{ENV}/current_recipe_start")
         await program.ask("POST", "param/grower/note", {"value": ["basil", 0]})
+        for topic, value in BY_HAND.items():
+            await program.ask("POST", f"topic/{ENV}/{topic}", [value])
         await program.end(signal.SIGKILL)
 
     async with start() as program:
         assert await program.ask("GET", f"param/{ENV}/current_recipe_start") == begun
         note = await program.ask("GET", "param/grower/note")
         assert note == {"result": ["basil", 0]}  # acknowledged before the kill
+        (held,) = (await program.ask("GET", "node/status"))["status"]["set_points"]
+        assert (held["variable"], held["value"], held["by"]) == ("air_temperature", 21.5, "127.0.0.1")
         await program.heard(set_points, lambda m: m["value"] == 15_000)  # from the place before the kill
         assert (await program.ask("POST", f"service/{ENV}/stop_recipe"))["success"] is True
         status, words = await program.end(signal.SIGTERM)
@@ -94,6 +99,10 @@ async def test_a_kill_during_a_recipe_loses_and_repeats_nothing(tmp_path, home):
         after = await program.documents(home.points)
         assert {point_id: after[point_id] for point_id in before} == before
         assert_each_once(after.values())
+        events = (await program.documents(home.events)).values()
+        assert {*BY_HAND.values()} <= {
+            each["value"] for each in (*after.values(), *events) if "value" in each
+        }
         await assert_exported(program, home, after.values())
 
 
