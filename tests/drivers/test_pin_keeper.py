@@ -84,6 +84,21 @@ def test_the_mean_is_right_although_each_change_is_late_by_another_time(high):
     assert lit / wave.now == pytest.approx(high / PERIOD, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("high", "began", "is_high", "due"),
+    [
+        (2_000_000, 1_000, True, 2_000_000),
+        (2_000_000, 3_000_000, False, PERIOD),
+        (0, 3_000_000, False, None),
+        (PERIOD, 3_000_000, True, None),
+    ],
+)
+def test_pulses_begin_as_in_the_middle_of_a_period_and_a_steady_level_stays(high, began, is_high, due):
+    wave = Wave(high, began)
+    assert wave.changes == [(began, is_high)]
+    assert wave.line.due == due
+
+
 def test_a_line_that_fails_is_tried_at_most_twice_in_a_period():
     wave = Wave(1_000_000)
 
@@ -177,6 +192,19 @@ def bench():
     return Bench()
 
 
+@pytest.mark.parametrize("rest", [0, 1])
+def test_a_lease_ends_to_the_nanosecond_unless_it_is_renewed(bench, rest):
+    bench.claim(VALVE, rest)
+    bench.board.writes.clear()
+    bench.run(1_000)
+    for _ in range(3):
+        bench.write(VALVE, 1 - rest, 2_000_000_007)
+        bench.run(bench.now + 500_000_000)
+    bench.run(10 * NS_PER_S)
+    assert bench.board.writes == [(1_000, VALVE, 1 - rest), (1_000_001_000 + 2_000_000_007, VALVE, rest)]
+    assert bench.keeper.due is None
+
+
 def test_a_dose_has_its_length_and_the_answer_to_the_next_write_tells_it(bench):
     bench.claim(VALVE)
     assert bench.write(VALVE, 1, 2_300_000_001) == 0
@@ -207,6 +235,21 @@ def test_pulses_end_with_their_lease_and_renewed_ones_go_on_without_a_break(benc
     assert ups == [0, PERIOD, 2 * PERIOD, 3 * PERIOD]
     assert bench.board.writes[-1] == (3.5 * PERIOD, FAN, 0)
     assert bench.write(FAN, 0, 0) == 3.5 * PERIOD
+
+
+def test_an_output_that_fails_to_rest_is_tried_again_and_stops_no_other(bench):
+    bench.claim(VALVE)
+    bench.claim(FAN)
+    bench.write(VALVE, 1, NS_PER_S)
+    bench.write(FAN, 1, NS_PER_S)
+    bench.board.failing = {VALVE}
+    bench.run(NS_PER_S)
+    assert (bench.board.level(VALVE), bench.board.level(FAN)) == (1, 0)
+    bench.run(3 * NS_PER_S)
+    bench.board.failing.clear()
+    bench.run(4 * NS_PER_S)
+    assert bench.board.level(VALVE) == 0
+    assert 3 * NS_PER_S <= bench.write(VALVE, 0, 0) < 3.1 * NS_PER_S
 
 
 def test_a_write_that_fails_is_an_error_and_the_output_rests(bench):

@@ -94,20 +94,6 @@ def test_the_valve_and_the_fan_move_the_air(active_high):
     machine.close()
 
 
-def test_a_pin_with_pwm_drives_an_actuator_with_its_duty():
-    clock = SleepingTime()
-    machine = simulated(clock, wiring=Wiring(relays={23: WiredRelay("heater", active_high=False)}))
-    heater = PinOutput(machine.pins, 23, name="heater", frequency_hz=100.0, active_high=False)
-    warmed = []
-    for duty in (0.0, 0.5, 1.0):
-        for _ in range(6):
-            heater.write(duty, FOR_LONG_S)
-            clock.advance(FOR_LONG_S)
-        warmed.append(machine.chamber.air().temperature_degc)
-    assert warmed[1] - warmed[0] == pytest.approx(warmed[2] - warmed[1], rel=0.1)
-    machine.close()
-
-
 def heated(machine, clock, level):
     """The air an hour later, with the heater at this level."""
     machine.chamber.set_actuator("heater", level)
