@@ -69,31 +69,6 @@ def test_turning_the_light_up_shows_on_the_sensor_at_once(inverted):
     assert bench.machine.chamber.illuminance_lux() == 0
 
 
-@pytest.mark.parametrize("active_high", [True, False])
-def test_the_valve_and_the_fan_move_the_air(active_high):
-    clock = SleepingTime()
-    relays = {23: WiredRelay("valve", active_high), 24: WiredRelay("fan", active_high), 25: WiredRelay("")}
-    machine = simulated(clock, wiring=Wiring(relays=relays))
-    relay_on(machine, 25).write(1.0, FOR_LONG_S)  # which moves nothing
-    assert machine.pins.high(25) == 1
-    valve, fan = (relay_on(machine, pin, active_high=active_high) for pin in (23, 24))
-
-    def carbon_dioxide_after(seconds):
-        clock.advance(seconds)
-        return machine.chamber.air().carbon_dioxide_ppm
-
-    before = carbon_dioxide_after(60)
-    valve.write(1.0, FOR_LONG_S)
-    dosed = carbon_dioxide_after(60)
-    assert dosed > before + 50
-    valve.close()
-    closed = carbon_dioxide_after(60)
-    fan.write(1.0, FOR_LONG_S)
-    flushed = carbon_dioxide_after(60)
-    assert closed - flushed > 3 * (dosed - closed)
-    machine.close()
-
-
 def heated(machine, clock, level):
     """The air an hour later, with the heater at this level."""
     machine.chamber.set_actuator("heater", level)
