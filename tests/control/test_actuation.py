@@ -7,15 +7,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.control.actuation import RAMP_STEP_S, OutputActuator, SwitchActuator
 from growd.control.lamp import LightActuator
-from growd.control.topics import declare_environment
 from growd.output_roles import Lease
 from growd.runtime.worker import Worker
 from growd.variables import VALVE
-from support.clock import ManualClock
+from support.bus_rig import BusRig
 from support.running import running
 
 LUX = "light_illuminance"
@@ -42,11 +40,9 @@ class Light:
         self.levels[channel] = level
 
 
-class Rig:
+class Rig(BusRig):
     def __init__(self, **options):
-        self.clock = ManualClock()
-        self.bus = Bus(self.clock)
-        declare_environment(self.bus, "e", [])
+        super().__init__()
         self.worker = Worker("gpio", monotonic=self.clock.monotonic)
         self.clock.watch(self.worker)
         self.light = Light()
