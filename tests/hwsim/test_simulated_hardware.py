@@ -202,22 +202,6 @@ def two_chambers():
     machine.close()
 
 
-def test_the_lamps_of_two_chambers_light_only_their_own_chamber(two_chambers):
-    machine = two_chambers
-    sensors = [Bh1750(machine.i2c(1), sleep=machine.sleep, address=address) for address in (0x23, 0x5C)]
-    lamps = [
-        lamps_on(machine, machine.wiring.lamp_pins, inverted=False)["white"],
-        lamps_on(machine, SECOND.lamp_pins, inverted=True)["white"],
-    ]
-    lamps[0].write(0.5, FOR_LONG_S)
-    assert [sensor.read().illuminance_lux for sensor in sensors] == [pytest.approx(10_000, rel=0.01), 0]
-    lamps[1].write(1.0, FOR_LONG_S)
-    lamps[0].write(0.0, FOR_LONG_S)
-    assert [sensor.read().illuminance_lux for sensor in sensors] == [0, pytest.approx(20_000, rel=0.01)]
-    for lamp in lamps:
-        lamp.close()
-
-
 def test_valves_and_sensors_of_two_chambers_share_no_air(two_chambers):
     machine, (first, second) = two_chambers, two_chambers.chambers
     assert machine.chamber is first
