@@ -16,7 +16,6 @@ from growd.wiring.own_drivers import OwnDriverGuard
 from growd_cli.hardware_check import described
 from growd_drivers.errors import DriverError
 from growd_drivers.kinds import UnloadedKind
-from growd_hwsim.faults import Fault
 from support.own_packages import EXAMPLE, KIND, importable, unpacked, wheel_of, written
 from support.program import said as said_by
 from support.rig import rigged
@@ -101,26 +100,6 @@ async def failing(tmp_path, words, further=""):
 
 
 # the example: configuration, reading, faults
-
-
-async def test_the_example_measures_fails_and_recovers(installed, tmp_path):
-    config, warnings = await asyncio.to_thread(loaded, tmp_path)
-    assert warnings == []
-    async with rigged(config) as rig:
-        await rig.clock.advance(60)
-        truth = rig.machine.chamber.air()
-        assert rig.last("measured/air_temperature").value == pytest.approx(truth.temperature_degc, abs=0.5)
-        assert rig.last("measured/air_humidity").value == pytest.approx(truth.humidity_percent, abs=2)
-        for kind in ("bad_crc", "absent"):
-            rig.machine.faults.inject(Fault(kind, KIND))
-            await rig.clock.advance(10)
-            assert rig.last("raw/air_temperature").quality is Quality.FAULT
-            assert rig.device("samplers/air")["state"] == "failed"
-            assert rig.last("raw/light_illuminance").quality is Quality.OK
-            rig.machine.faults.clear()
-            await rig.clock.advance(90)
-            assert rig.last("raw/air_temperature").quality is Quality.OK
-            assert rig.device("samplers/air")["state"] == "ok"
 
 
 def test_options_of_a_kind_are_read_and_checked_beside_the_others(installed, tmp_path):
