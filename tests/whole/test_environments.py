@@ -95,17 +95,6 @@ async def test_all_outputs_are_made_safe_before_any_is_closed_even_after_an_inte
     ]
 
 
-async def test_an_output_that_may_not_be_safe_is_reported_with_its_environment():
-    async with rigged(CONFIG) as rig:
-        rig.bus.node("client").publish_arguments(f"{SECOND}/desired/light_illuminance", [5_000])
-        await rig.clock.advance(KNOWN_S)
-        rig.machine.faults.inject(Fault("refused", "gpio-20"))
-    (complaint,) = rig.complaints
-    assert complaint.startswith(
-        f"in {SECOND} the lamp channel white's outputs may not be safe: light: GPIO 20 "
-    )
-
-
 async def test_the_pins_of_a_disabled_lamp_are_free():
     config = replace(CONFIG, light=Light(enabled=False), output=(replace(VALVE, pin=12),))
     other = replace(SHELF, light=Light(channel=(ChannelOptions(name="white", pin=13),)), output=())
