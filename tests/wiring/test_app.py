@@ -161,23 +161,20 @@ async def test_a_missing_node_is_reported_and_the_chamber_works(tmp_path, monkey
     assert "can't be started with node" in caplog.text
 
 
-async def test_a_taken_port_leaves_no_data_folder(tmp_path):
+async def test_a_taken_port_and_an_open_password_of_the_broker_stop_the_start_before_anything_is_up(
+    tmp_path, said
+):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         app = App(load(None, (f"http.port={port}",)), tmp_path / "data")
         with pytest.raises(StartError, match=f"port {port} on 127.0.0.1 is in use by another program"):
             await app.run(print)
-    assert not (tmp_path / "data").exists()
-
-
-async def test_an_open_password_of_the_broker_stops_the_start_before_anything_is_up(tmp_path, said):
     password = tmp_path / "password"
     password.write_text("secret\n")
     password.chmod(0o644)
     broker = ("mqtt.host=broker", "mqtt.user=growd", f"mqtt.password_file={password}", "mqtt.publish=true")
-    app = App(load(None, ("http.port=0", *broker)), tmp_path / "data")
     with said.raises(ConfigError):
-        await app.run(print)
+        await App(load(None, ("http.port=0", *broker)), tmp_path / "data").run(print)
     assert not (tmp_path / "data").exists()
 
 

@@ -118,7 +118,9 @@ async def test_a_hold_is_set_and_released_with_and_without_growd_and_survives_ki
     assert not chamber.is_open()
 
 
-async def test_an_upgrade_holds_and_releases_by_file_and_hangup(chamber):
+async def test_an_upgrade_holds_by_file_and_hangup_and_a_growd_that_is_away_reads_holds_later(
+    chamber,
+):
     await chamber.upgrade("trial of 9.9")
     with heeding_hangups():
         async with chamber.start() as program:
@@ -133,18 +135,15 @@ async def test_an_upgrade_holds_and_releases_by_file_and_hangup(chamber):
             await chamber.upgrade("another trial")
             program.process.send_signal(signal.SIGHUP)
             await commanding(program, lambda: not chamber.is_open())
-
-
-async def test_a_growd_that_does_not_answer_reads_the_hold_later(chamber):
-    async with chamber.start() as program:
-        with chamber.pins.here():
-            status, printed = await asyncio.to_thread(
-                said, "safe", "--hold", "x", "--data", str(chamber.data), "--url", "http://127.0.0.1:1/_svc"
-            )
-        assert status == 1
-        assert "reads the hold at its next start, or at `systemctl reload growd`" in printed
-        assert f"(process {program.process.pid}), but no daemon answers at http://127.0.0.1:1" in printed
-        assert await asyncio.to_thread(read_holds, chamber.data)
+            nowhere = ("--url", "http://127.0.0.1:1/_svc")
+            with chamber.pins.here():
+                held = ("safe", "--hold", "x", "--data", str(chamber.data), *nowhere)
+                status, printed = await asyncio.to_thread(said, *held)
+            assert status == 1
+            assert "reads the hold at its next start, or at `systemctl reload growd`" in printed
+            assert f"(process {program.process.pid}), but no daemon answers at http://127.0.0.1:1" in printed
+            holders = {hold.holder for hold in await asyncio.to_thread(read_holds, chamber.data)}
+            assert holders == {Holder.PERSON, Holder.UPGRADE}
 
 
 def test_a_hold_needs_a_data_folder_that_exists(tmp_path):
