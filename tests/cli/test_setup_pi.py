@@ -77,17 +77,6 @@ def test_what_is_written_is_kept_and_taken_back(card):
     assert "There is nothing to take back." in setup_pi(card, "--undo").stdout
 
 
-def test_another_configuration_replaces_the_lines_of_the_first(card):
-    setup_pi(card, "--write", "--yes")
-    result = setup_pi(card, "--write", "--yes", profile="food-computer")
-    assert "-enable_uart=1" in result.stdout
-    now = content(card)
-    assert "dtparam=i2c_arm_baudrate=50000" in now["config.txt"]
-    assert "enable_uart" not in now["config.txt"]
-    assert now["cmdline.txt"] == CMDLINE.replace("\n", " cgroup_enable=memory\n")
-    assert now["config.txt.growd-before"] == CONFIG
-
-
 def test_without_a_terminal_writing_needs_yes(card):
     result = setup_pi(card, "--write")
     assert (result.exit_code, "there is no terminal to ask at: add --yes" in result.stderr) == (1, True)

@@ -291,10 +291,13 @@ async def test_the_recipe_of_each_environment_is_shown():
 def test_a_recipe_that_waits_or_took_over_is_shown_with_its_time():
     at = datetime.fromisoformat("2026-11-24T06:00").timestamp()
     waits = RecipeStatus("e", "waiting", "basil", "", 0.0, 60.0, "3-abc", starts_at=at)
-    runs = RecipeStatus("e", "running", "basil", "", 60.0, 60.0, "4-def", revised_at=at - 57_600)
+    runs = RecipeStatus(
+        "e", "running", "basil", "", 60.0, 60.0, "4-def", revised_at=at - 57_600, changed="5-abc"
+    )
     printed = report(replace(WELL, time=at - 50_400, recipes=[waits, runs]))
     assert "e: recipe basil waits until 2026-11-24 06:00 (in 14 h), revision 3\n" in printed
-    assert "basil is running, 1 min gone, 1 min to go, revision 4, which took over 2 h ago\n" in printed
+    running = "basil is running, 1 min gone, 1 min to go, revision 4, which took over 2 h ago"
+    assert f"{running} (changed since: revision 5 is in the database)\n" in printed
 
 
 # --- Machine and database

@@ -20,12 +20,11 @@ from closed_loop import (
     valve_controller,
 )
 
-from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.control.attainment import MISSED_S, REASON_S, AttainmentWatch
 from growd.control.health import Health
 from growd.control.missed_reasons import UNKNOWN
-from growd.control.topics import LIGHT_CHANNELS, OUTPUT_LEVEL, declare_environment, output_level
+from growd.control.topics import LIGHT_CHANNELS, OUTPUT_LEVEL, output_level
 from growd.control.watched_loops import light_loop, output_loop
 from growd.runtime.sentence import Sentence
 from growd.status.notices import with_names
@@ -34,7 +33,7 @@ from growd.variables import ACIDITY, HUMIDITY, TEMPERATURE
 from growd.wiring.loops import watched_loop
 from growd_alerts.defaults import DEFAULT_ALERTS
 from growd_alerts.watch import QUIET_S, Watch
-from support.clock import ManualClock
+from support.bus_rig import BusRig
 from support.running import running
 
 pytestmark = pytest.mark.long
@@ -315,24 +314,17 @@ async def test_a_changed_set_point_is_judged_at_once():
         assert (on.state, on.band) == ("idle", None)
 
 
-class ByHand:
+class ByHand(BusRig):
     """A watch on one variable whose readings, set points and demands the test publishes."""
 
     def __init__(self, variable, **outputs):
-        self.clock = ManualClock()
-        self.bus = Bus(self.clock)
-        declare_environment(self.bus, ENVIRONMENT, [variable])
+        super().__init__(variable)
         self.variable = variable
-        self.node = self.bus.node("test")
         self.watch = AttainmentWatch(self.bus, ENVIRONMENT, [output_loop(variable, **outputs)])
 
-    def publish(self, folder, value, variable=""):
-        self.node.publisher(f"{ENVIRONMENT}/{folder}/{variable or self.variable}").publish(value)
-
     async def at(self, set_point, value, command=0.0, seconds=10):
-        self.publish("desired", set_point)
-        self.publish("measured", value)
-        self.publish("commanded", command)
+        for folder, given in (("desired", set_point), ("measured", value), ("commanded", command)):
+            self.publish(f"{folder}/{self.variable}", given)
         await self.clock.advance(seconds)
         return self.watch.node.details()["attainment"][0]
 
@@ -417,7 +409,7 @@ class TestReasons:
     async def test_a_fan_that_removes_the_carbon_dioxide_is_the_reason(self):
         on = ByHand(CO2, raising=[VALVE])
         async with running(on.clock, on.watch):
-            on.publish("commanded", 1.0, FAN)
+            on.publish(f"commanded/{FAN}", 1.0)
             assert "the exhaust fan runs, and removes the CO2" in (await on.at(800.0, 694.0, 0.5))["text"]
 
 

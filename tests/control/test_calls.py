@@ -50,14 +50,6 @@ async def bench():
     await bench.worker.close()
 
 
-async def test_a_call_behind_a_hung_call_fails_with_it(bench):
-    tasks = await bench.begin()
-    await bench.clock.advance(2)
-    for task, name in zip(tasks, ("first", "second"), strict=True):
-        with pytest.raises(DeviceTimeoutError, match=f"{name} has not answered for 2 s"):
-            await task
-
-
 async def test_waiting_for_another_call_does_not_use_up_the_time_limit(bench, said):
     first, second = await bench.begin()
     await bench.clock.advance(1.9)

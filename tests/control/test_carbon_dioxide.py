@@ -3,33 +3,25 @@ from contextlib import asynccontextmanager
 import pytest
 from closed_loop import CO2, FAN, VALVE, Loop, Setting, co2_controller, fan_controller, valve_controller
 
-from growd.bus import Bus
 from growd.bus.errors import InvalidValueError
 from growd.bus.messages import Quality
 from growd.control.pid import Gains
-from growd.control.topics import declare_environment
-from support.clock import ManualClock
+from support.bus_rig import BusRig
 from support.running import running
 
 NO_VALUE = [Quality.STALE, Quality.FAULT, Quality.WARM_UP]
 
 
-class Rig:
+class Rig(BusRig):
     """The controllers of CO2 on a bus, without a chamber."""
 
     def __init__(self, **options):
-        self.clock = ManualClock()
-        self.bus = Bus(self.clock)
-        declare_environment(self.bus, "e", [CO2])
-        self.node = self.bus.node("client")
+        super().__init__(CO2)
         self.actuators = {name: self.bus.node(name) for name in ("valve", "fan")}
         self.controller = co2_controller(self.bus, fans=("fan",), **{"gains": Gains(0.002, 1000.0)} | options)
         self.valve = valve_controller(self.bus, minimum_on_s=2.0, minimum_off_s=2.0)
         self.fan = fan_controller(self.bus, minimum_on_s=10.0, minimum_off_s=10.0)
         self.parts = (self.controller, self.valve, self.fan)
-
-    def publish(self, topic, value, quality=Quality.OK):
-        self.node.publisher(f"e/{topic}").publish(value, quality)
 
     def last(self, variable=CO2):
         return self.bus.topics.get(f"e/commanded/{variable}").last

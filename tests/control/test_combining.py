@@ -2,22 +2,18 @@ import logging
 
 import pytest
 
-from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.control.combining import Combiner
-from growd.control.topics import declare_environment
-from support.clock import ManualClock
+from support.bus_rig import BusRig
 from support.running import running
 
 VARIABLE = "air_carbon_dioxide"
 NAMES = ("a", "b", "c")
 
 
-class Rig:
+class Rig(BusRig):
     def __init__(self, method):
-        self.clock = ManualClock()
-        self.bus = Bus(self.clock)
-        declare_environment(self.bus, "e", [VARIABLE])
+        super().__init__(VARIABLE)
         self.combiner = Combiner(self.bus, "e", VARIABLE, NAMES, method=method, stale_after_s=30.0)
         node = self.bus.node("sensors")
         self.sensors = {name: node.publisher(f"e/raw/{VARIABLE}/{name}") for name in NAMES}

@@ -1,28 +1,21 @@
 import pytest
 
-from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.control.controllers import DirectController, LightController
-from growd.control.topics import LIGHT_CHANNELS, declare_environment
-from support.clock import ManualClock
+from growd.control.topics import LIGHT_CHANNELS
+from support.bus_rig import BusRig
 from support.running import running
 
 LUX = "light_illuminance"
 
 
-class Rig:
+class Rig(BusRig):
     def __init__(self):
-        self.clock = ManualClock()
-        self.bus = Bus(self.clock)
-        declare_environment(self.bus, "e", [LUX])
-        self.node = self.bus.node("client")
+        super().__init__(LUX)
         self.controllers = [
             LightController(self.bus, "e", full_scale_lux=20_000),
             *(DirectController(self.bus, "e", f"light_intensity_{channel}") for channel in LIGHT_CHANNELS),
         ]
-
-    def publish(self, topic, value, quality=Quality.OK):
-        self.node.publisher(f"e/{topic}").publish(value, quality)
 
     def commanded(self, variable=LUX):
         return self.bus.topics.get(f"e/commanded/{variable}")
@@ -84,13 +77,11 @@ async def test_without_a_measured_value_the_command_is_feed_forward_only(rig, fa
 
 
 async def test_without_a_light_sensor_the_command_is_feed_forward_only():
-    clock = ManualClock()
-    bus = Bus(clock)
-    declare_environment(bus, "e", ["air_carbon_dioxide"])
-    async with running(clock, LightController(bus, "e")):
-        bus.node("client").publisher(f"e/desired/{LUX}").publish(8000.0)
-        await clock.advance(100)
-        assert bus.topics.get(f"e/commanded/{LUX}").last.value == pytest.approx(0.4)
+    rig = BusRig("air_carbon_dioxide")
+    async with running(rig.clock, LightController(rig.bus, "e")):
+        rig.publish(f"desired/{LUX}", 8000.0)
+        await rig.clock.advance(100)
+        assert rig.last(f"commanded/{LUX}").value == pytest.approx(0.4)
 
 
 async def test_an_override_with_a_length_is_a_dose(rig):
@@ -196,24 +187,20 @@ async def test_the_end_of_a_recipe_ends_every_override(rig, is_at_once):
 
 @pytest.mark.parametrize("what_the_lamp_does", ["ramp", "held", "fails"])
 async def test_the_trim_waits_while_the_lamp_does_not_follow_its_command(what_the_lamp_does):
-    clock = ManualClock()
-    bus = Bus(clock)
-    declare_environment(bus, "e", [LUX])
-    node = bus.node("others")
-    controller = LightController(bus, "e", full_scale_lux=20_000, mix={"white": 1.0})
-    lamp = node.publisher("e/light_channels")
-    async with running(clock, controller):
-        node.publisher(f"e/desired/{LUX}").publish(8_000.0)
+    rig = BusRig(LUX)
+    controller = LightController(rig.bus, "e", full_scale_lux=20_000, mix={"white": 1.0})
+    async with running(rig.clock, controller):
+        rig.publish(f"desired/{LUX}", 8_000.0)
         for second in range(200):
             level = 0.4 * second / 200 if what_the_lamp_does == "ramp" else 0.0
             quality = Quality.FAULT if what_the_lamp_does == "fails" else Quality.OK
-            lamp.publish({"x": level, "y": 0.0, "z": 0.0}, quality)
-            node.publisher(f"e/measured/{LUX}").publish(20_000 * level)
-            await clock.advance(1)
-            assert bus.topics.get(f"e/commanded/{LUX}").last.value == pytest.approx(0.4, abs=0.01)
+            rig.publish("light_channels", {"x": level, "y": 0.0, "z": 0.0}, quality)
+            rig.publish(f"measured/{LUX}", 20_000 * level)
+            await rig.clock.advance(1)
+            assert rig.last(f"commanded/{LUX}").value == pytest.approx(0.4, abs=0.01)
         for _ in range(200):  # and it goes on when the lamp has arrived
-            level = bus.topics.get(f"e/commanded/{LUX}").last.value
-            lamp.publish({"x": level, "y": 0.0, "z": 0.0})
-            node.publisher(f"e/measured/{LUX}").publish(18_000 * level)
-            await clock.advance(1)
-        assert bus.topics.get(f"e/commanded/{LUX}").last.value > 0.42
+            level = rig.last(f"commanded/{LUX}").value
+            rig.publish("light_channels", {"x": level, "y": 0.0, "z": 0.0})
+            rig.publish(f"measured/{LUX}", 18_000 * level)
+            await rig.clock.advance(1)
+        assert rig.last(f"commanded/{LUX}").value > 0.42

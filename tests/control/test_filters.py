@@ -1,20 +1,16 @@
 import pytest
 
-from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.control.filters import Filter
-from growd.control.topics import declare_environment
-from support.clock import ManualClock
+from support.bus_rig import BusRig
 from support.running import running
 
 VARIABLE = "air_carbon_dioxide"
 
 
-class Rig:
+class Rig(BusRig):
     def __init__(self):
-        self.clock = ManualClock()
-        self.bus = Bus(self.clock)
-        declare_environment(self.bus, "e", [VARIABLE])
+        super().__init__(VARIABLE)
         self.filter = Filter(self.bus, "e", VARIABLE, stale_after_s=30.0)
         self.raw = self.bus.node("sensor").publisher(f"e/raw/{VARIABLE}")
         self.measured = self.bus.topics.get(f"e/measured/{VARIABLE}")

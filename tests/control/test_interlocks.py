@@ -80,16 +80,6 @@ class TestCarbonDioxideCeiling:
             on.machine.faults.inject(Fault("absent", "i2c-2:0x61"))  # its reading becomes unknown
             await on.until(lambda: not on.has_tripped(self.NAME), 10)
 
-    async def test_an_mhz19_with_defaults_trips_the_ceiling(self):
-        sensor = Sensor(name="air", kind="mhz19", port="/dev/serial0")
-        async with stage(chamber(sensor)) as on:
-            on.change(valve_flow_l_min=2.0)
-            on.want(VALVE_ON, 1)
-            await on.until(lambda: on.has_tripped(self.NAME), 300)
-            await on.clock.advance(1)
-            assert not on.is_on(VALVE)
-            assert on.is_on(FAN)
-
 
 class TestValveOpenTooLong:
     async def test_the_valve_rests_after_its_longest_time_open(self):

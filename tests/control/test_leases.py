@@ -18,19 +18,18 @@ from growd.output_roles import HARMFUL, Lease
 from growd.runtime.worker import Worker
 from growd_drivers.pin_output import PinOutput
 from growd_hwsim.gpio import SimulatedPins
+from support.bus_rig import BusRig
 from support.clock import ManualClock
 from support.running import running
 
 ACID, PIN = "nutrient_ph_down", 17
 
 
-class Rig:
+class Rig(BusRig):
     """A pump on a simulated pin, its actuator, and what others learn of its doses."""
 
     def __init__(self, **options):
-        self.clock = ManualClock()
-        self.bus = Bus(self.clock)
-        declare_environment(self.bus, "e", [])
+        super().__init__()
         self.worker = Worker("output", monotonic=self.clock.monotonic)
         self.clock.watch(self.worker)
         self.pins = SimulatedPins(self.clock.monotonic)

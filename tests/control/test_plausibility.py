@@ -21,7 +21,6 @@ from growd.variables import (
     WATER_TEMPERATURE,
 )
 from growd_drivers.errors import DeviceMissingError, NotReadyError, OutOfRangeError, StuckError, TransferError
-from growd_drivers.kinds import SensorKind
 
 OK, WARM, END, FROZEN = "ok", "warm-up", "end", "frozen"
 WARM_UP_S = SENSOR_KINDS["mhz19"].warm_up_s
@@ -320,28 +319,6 @@ def test_a_dry_probe_may_read_zero_for_days():
 
 
 # kinds of other packages
-
-
-def test_the_facts_of_a_kind_of_another_package_count():
-    kind = SensorKind(
-        "ACME",
-        "acme:Acme",
-        {"ppm": CARBON_DIOXIDE, "degc": TEMPERATURE},
-        ranges={"degc": (0, 50)},
-        range_hint="look at it",
-        warm_up_s=30,
-        warm_up_values=(123,),
-        same_for_s=3_600,
-        api=1,
-    )
-    judged = Judged(kind)
-    assert [judged.says(700, 20), judged.says(701, 20, after=30)] == [WARM, OK]
-    assert [judged.says(123, 20), judged.says(123, 20)] == [WARM, WARM]
-    assert judged.says(700, 20, after=30) == OK
-    assert judged.says(701, 50) == END
-    assert "look at it" in judged.words
-    assert judged.says(702, 20) == OK
-    assert judged.says(702, 20, after=3_600) == FROZEN
 
 
 def test_a_sample_that_jumps_has_to_be_confirmed():

@@ -10,13 +10,14 @@ from growd_drivers.errors import DeviceMissingError, DriverError, TransferError
 from growd_hwsim.chamber import Air
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.faults import Fault
-from support.air_bench import DRIVERS, AirBench
+from support.chip_bench import AirBench
 
-WITH_CRC = [name for name in DRIVERS if "bad_crc" in SENSORS[name].faults]
+OF_AIR = ("scd30", "scd4x", "sht3x", "sht4x", "bme280")
+WITH_CRC = [name for name in OF_AIR if "bad_crc" in SENSORS[name].faults]
 NOISE = {"carbon_dioxide_ppm": 10.5, "temperature_degc": 0.11, "humidity_percent": 0.45, "pressure_hpa": 0.1}
 
 
-@pytest.fixture(params=DRIVERS)
+@pytest.fixture(params=OF_AIR)
 def bench(request):
     bench = AirBench(request.param)
     yield bench

@@ -2,26 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd_drivers.as7341 import As7341
 from growd_drivers.errors import NotReadyError, OutOfRangeError, SettingError, WrongDeviceError
-from growd_drivers.i2c import I2CBus
-from growd_hwsim.chips.as7341 import GAIN, SimulatedAs7341
-from growd_hwsim.faults import Faults
-from growd_hwsim.i2c import I2CAdapter, I2CKernel, smbus_over
-from support.machine import SleepingTime
+from growd_hwsim.chips.as7341 import GAIN
+from support.chip_bench import ChipBench
 
 
-class Bench:
+class Bench(ChipBench):
     def __init__(self, *, gain=1.0, **options):
-        self.clock = SleepingTime()
         self.light = {"white": 100.0}
-        self.chip = SimulatedAs7341(lambda: self.light, self.clock.monotonic, gain=gain)
-        self.faults = Faults(sleep=self.clock.sleep, monotonic=self.clock.monotonic)
-        self.adapter = I2CAdapter(1, wire=self.faults.wire)
-        self.adapter.attach(0x39, self.chip)
-        self.bus = I2CBus(smbus_over(I2CKernel({1: self.adapter})), number=1)
-        clock = {"sleep": self.clock.sleep, "monotonic": self.clock.monotonic}
-        self.driver = As7341(self.bus, **clock, **options)
+        super().__init__("as7341", lambda: self.light, chip_options={"gain": gain}, **options)
 
     def read(self, **light):
         self.light = light

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from growd_drivers.errors import NotReadyError, TransferError, WrongDeviceError
 from growd_hwsim.chamber import Air
 from growd_hwsim.chips.bme280 import CALIBRATION, ID, Coefficients
-from support.air_bench import AirBench
+from support.chip_bench import AirBench
 
 
 @given(

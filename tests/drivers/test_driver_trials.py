@@ -57,14 +57,6 @@ def test_drivers_of_growd_stand_all_faults(name):
     assert failures(subject) == {}
 
 
-def test_the_example_stands_all_faults(example):
-    subject = example()
-    assert failures(subject) == {}
-    names = [trial.name for trial in trials_of(subject)]
-    assert {f"fault {kind}" for kind in ("absent", "nak", "timeout", "hang", "bad_crc", "frozen")} <= {*names}
-    assert {"power lost between two readings", "200 random answers", "fault stuck of the bus"} <= {*names}
-
-
 WRITE = "self._bus.writeto(self._address, self._command)"
 RAISE = 'raise TransferError(sentence, device="SHT31", address=self._address, errno=None)'
 SET_UP_ONCE = """if not hasattr(self, "ready"):

@@ -63,23 +63,6 @@ def test_periods_do_not_drift_when_each_change_is_late():
     assert {start % PERIOD for start in starts[1:]} == {70_000}
 
 
-@pytest.mark.parametrize(
-    ("high", "late", "steps", "highs"),
-    [
-        (1_000_000, 300_000, 4, [(0, 1_300_000), (PERIOD, 700_000), (2 * PERIOD, 1_000_000)]),
-        (1_000_000, 2_500_000, 5, [(0, 3_500_000), (3 * PERIOD, 500_000)]),
-        (4_000_000, 1_100_000, 1, [(0, 8_000_000)]),
-    ],
-    ids=["the next pulse is shorter", "the next ones are left out", "a missed pause is longer"],
-)
-def test_what_a_late_change_gave_too_much_is_taken_from_what_follows(high, late, steps, highs):
-    wave = Wave(high)
-    wave.step(late)
-    for _ in range(steps):
-        wave.step()
-    assert wave.highs() == highs
-
-
 def test_missed_periods_are_made_up_for_by_a_period_at_most():
     wave = Wave(1_000_000)
     wave.step()

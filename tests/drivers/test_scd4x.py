@@ -2,7 +2,7 @@ import pytest
 
 from growd_drivers.errors import DeviceMissingError, NotReadyError, SettingError, TransferError
 from growd_hwsim.faults import Fault
-from support.air_bench import AirBench
+from support.chip_bench import AirBench
 
 SET_OFFSET, SET_ALTITUDE, RECALIBRATE, PERSIST = b"\x24\x1d", b"\x24\x27", b"\x36\x2f", b"\x36\x15"
 

@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 from growd_drivers.errors import NotReadyError, OutOfRangeError, WrongDeviceError
 from growd_drivers.tsl2591 import MAXIMUM_LUX
 from growd_hwsim.chips.tsl2591 import CONTROL, ID, WHITE_LED_INFRARED_SHARE
-from support.light_bench import tsl2591_bench
+from support.chip_bench import LightBench
 
 
 @given(st.lists(st.one_of(st.floats(0, 106_000), st.floats(0, 10)), min_size=1, max_size=6))
 def test_any_light_after_any_other_is_read(lights):
-    bench = tsl2591_bench()
+    bench = LightBench("tsl2591")
     for lux in lights:
         # two steps of the range that the light falls in, and the chip's noise of five deviations
         step = 0.0001 if lux < 1.6 else 0.0035 if lux < 75 else 0.09 if lux < 1_900 else 4.2
@@ -20,13 +20,13 @@ def test_any_light_after_any_other_is_read(lights):
 
 @pytest.mark.parametrize("before", [0.0, 100_000.0])
 def test_saturation_of_either_channel_is_an_error_and_not_a_number(before):
-    bench = tsl2591_bench()
+    bench = LightBench("tsl2591")
     bench.read(before)
     with pytest.raises(OutOfRangeError, match="TSL2591 at 0x29 on I2C bus 1 is saturated") as caught:
         bench.read(MAXIMUM_LUX)
     assert caught.value.maximum == pytest.approx(150_401, abs=1)
     assert bench.read(500.0) == pytest.approx(500.0, rel=0.01)
-    bench = tsl2591_bench(infrared_share=3.0)
+    bench = LightBench("tsl2591", infrared_share=3.0)
     with pytest.raises(OutOfRangeError, match="is saturated"):
         bench.read(60_000.0)
     full, infrared = (int.from_bytes(bench.chip.registers[place : place + 2], "little") for place in (20, 22))
@@ -40,12 +40,12 @@ def test_saturation_of_either_channel_is_an_error_and_not_a_number(before):
 def test_lux_follow_from_both_channels(share, factor):
     # what the same count of channel 0 is in a white LED's light
     white = 1.0 - 1.64 * WHITE_LED_INFRARED_SHARE
-    lux = tsl2591_bench(infrared_share=share).read(1_000.0)
+    lux = LightBench("tsl2591", infrared_share=share).read(1_000.0)
     assert lux == pytest.approx(1_000.0 * factor / white, rel=0.02)
 
 
 def test_steady_light_takes_one_measurement_a_reading_and_a_change_three_at_most():
-    bench = tsl2591_bench()
+    bench = LightBench("tsl2591")
     for lux, seconds in ((1.0, 0.648), (30.0, 0.324), (1_000.0, 0.216), (80_000.0, 0.108)):
         bench.read(lux)
         for _ in range(3):
@@ -57,7 +57,7 @@ def test_steady_light_takes_one_measurement_a_reading_and_a_change_three_at_most
 
 
 def test_light_near_the_end_of_a_range_does_not_switch_ranges_repeatedly():
-    bench = tsl2591_bench()
+    bench = LightBench("tsl2591")
     bench.read(3_000.0)  # above what the medium gain has room for
     settings_used = []
     for lux in (3_000.0, 2_600.0, 3_000.0, 2_600.0, 3_000.0):
@@ -67,7 +67,7 @@ def test_light_near_the_end_of_a_range_does_not_switch_ranges_repeatedly():
 
 
 def test_a_chip_that_loses_power_while_it_measures_gives_no_number(said):
-    bench = tsl2591_bench()
+    bench = LightBench("tsl2591")
     bench.read(300.0)
 
     def sleep_and_lose_power(seconds):
@@ -82,7 +82,7 @@ def test_a_chip_that_loses_power_while_it_measures_gives_no_number(said):
 
 
 def test_another_chip_at_its_address_is_named_and_not_written_to():
-    bench = tsl2591_bench()
+    bench = LightBench("tsl2591")
     bench.chip.registers[ID] = 0x44  # a TCS34725, a colour sensor
     with pytest.raises(WrongDeviceError, match=r"0x29 on I2C bus 1 is another chip: .* 0x44") as caught:
         bench.driver.read()

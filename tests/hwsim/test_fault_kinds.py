@@ -144,18 +144,6 @@ def test_a_stuck_bus_costs_each_transfer_its_time_until_it_is_cleared(bench):
     uncleared.close()
 
 
-def test_the_drivers_clear_a_stuck_bus_by_themselves_and_leave_the_other_alone(bench):
-    bench.faults.inject(Fault("stuck", "i2c-1"))
-    for chip in at("i2c-2"):
-        assert bench.read(chip)
-    with pytest.raises(TransferError):
-        bench.read(CHIPS[1])
-    assert bench.machine.adapters[1].pulses == 0
-    assert all(bench.read(chip) for chip in CHIPS)
-    assert (bench.machine.adapters[1].pulses, bench.machine.adapters[2].pulses) == (9, 0)
-    assert bench.faults.active() == []
-
-
 def test_pulses_end_the_stuck_fault_of_their_bus_that_is_in_force(bench, said):
     others = [Fault("stuck", "i2c-2"), Fault("stuck", "i2c-1", at=60), Fault("timeout", "i2c-1")]
     for fault in (Fault("stuck", "i2c-1"), *others):
@@ -233,17 +221,6 @@ def test_noise_throws_a_reading_up_and_down_now_and_then(bench, kind, device):
         assert seen == {-1, 0, 1}
         bench.faults.clear()
         assert bench.read(chip) == pytest.approx(bench.true(chip), abs=offset / 5)
-
-
-@pytest.mark.parametrize(("kind", "device"), places("drift"))
-def test_drift_grows_with_the_time_since_the_fault_began(bench, kind, device):
-    chip = at(device)[0]
-    amount, offset = OFFSETS[chip.kind]
-    bench.faults.inject(Fault(kind, device, at=7200, amount=amount))
-    bench.faults.inject(Fault(kind, device, at=7200, amount=-amount / 2))
-    for hours in (0, 0, 0, 0.5, 1.0):
-        assert bench.read(chip) - bench.true(chip) == pytest.approx(hours * offset, abs=offset / 8)
-        bench.clock.advance(3600)
 
 
 def test_other_values_of_an_scd30_do_not_change(bench):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.parameters import ChamberParameters, LampChannel
 from growd_hwsim.physics import saturation_vapour_g_m3
-from growd_hwsim.plants import compensation_point_ppm, gross_photosynthesis
+from growd_hwsim.plants import gross_photosynthesis
 from growd_hwsim.tank import TankParameters
 from support.machine import SleepingTime
 
@@ -84,21 +84,6 @@ def test_plants_take_up_carbon_dioxide_in_light_and_release_it_in_the_dark():
     series = [bench.after(600).carbon_dioxide_ppm for _ in range(4)]
     assert series == sorted(series)
     assert bench.after(86_400).carbon_dioxide_ppm > NIGHT.ambient_carbon_dioxide_ppm  # they respire
-
-
-def test_more_light_means_less_carbon_dioxide_down_to_the_compensation_point():
-    settled = []
-    for level in (0.0, 0.2, 0.5, 1.0):
-        bench = Bench()
-        bench.chamber.set_lamp("white", level)
-        settled.append(bench.after(20_000).carbon_dioxide_ppm)
-    assert settled == sorted(settled, reverse=True)
-    sealed = Bench(ChamberParameters(daylight_lux=0.0, leak_per_h=0.0, dark_respiration_umol_m2_s=0.0))
-    sealed.chamber.set_lamp("white", 1.0)
-    air = sealed.after(1e6)
-    point = compensation_point_ppm(NIGHT, air.temperature_degc)
-    # near it uptake is slow, and it moves with the temperature
-    assert air.carbon_dioxide_ppm == pytest.approx(point, abs=2)
 
 
 def test_respiration_fills_a_sealed_dark_chamber_with_carbon_dioxide():

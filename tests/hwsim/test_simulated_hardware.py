@@ -69,45 +69,6 @@ def test_turning_the_light_up_shows_on_the_sensor_at_once(inverted):
     assert bench.machine.chamber.illuminance_lux() == 0
 
 
-@pytest.mark.parametrize("active_high", [True, False])
-def test_the_valve_and_the_fan_move_the_air(active_high):
-    clock = SleepingTime()
-    relays = {23: WiredRelay("valve", active_high), 24: WiredRelay("fan", active_high), 25: WiredRelay("")}
-    machine = simulated(clock, wiring=Wiring(relays=relays))
-    relay_on(machine, 25).write(1.0, FOR_LONG_S)  # which moves nothing
-    assert machine.pins.high(25) == 1
-    valve, fan = (relay_on(machine, pin, active_high=active_high) for pin in (23, 24))
-
-    def carbon_dioxide_after(seconds):
-        clock.advance(seconds)
-        return machine.chamber.air().carbon_dioxide_ppm
-
-    before = carbon_dioxide_after(60)
-    valve.write(1.0, FOR_LONG_S)
-    dosed = carbon_dioxide_after(60)
-    assert dosed > before + 50
-    valve.close()
-    closed = carbon_dioxide_after(60)
-    fan.write(1.0, FOR_LONG_S)
-    flushed = carbon_dioxide_after(60)
-    assert closed - flushed > 3 * (dosed - closed)
-    machine.close()
-
-
-def test_a_pin_with_pwm_drives_an_actuator_with_its_duty():
-    clock = SleepingTime()
-    machine = simulated(clock, wiring=Wiring(relays={23: WiredRelay("heater", active_high=False)}))
-    heater = PinOutput(machine.pins, 23, name="heater", frequency_hz=100.0, active_high=False)
-    warmed = []
-    for duty in (0.0, 0.5, 1.0):
-        for _ in range(6):
-            heater.write(duty, FOR_LONG_S)
-            clock.advance(FOR_LONG_S)
-        warmed.append(machine.chamber.air().temperature_degc)
-    assert warmed[1] - warmed[0] == pytest.approx(warmed[2] - warmed[1], rel=0.1)
-    machine.close()
-
-
 def heated(machine, clock, level):
     """The air an hour later, with the heater at this level."""
     machine.chamber.set_actuator("heater", level)
@@ -239,22 +200,6 @@ def two_chambers():
     machine = simulated(clock, further=[(second, SECOND)])
     yield machine
     machine.close()
-
-
-def test_the_lamps_of_two_chambers_light_only_their_own_chamber(two_chambers):
-    machine = two_chambers
-    sensors = [Bh1750(machine.i2c(1), sleep=machine.sleep, address=address) for address in (0x23, 0x5C)]
-    lamps = [
-        lamps_on(machine, machine.wiring.lamp_pins, inverted=False)["white"],
-        lamps_on(machine, SECOND.lamp_pins, inverted=True)["white"],
-    ]
-    lamps[0].write(0.5, FOR_LONG_S)
-    assert [sensor.read().illuminance_lux for sensor in sensors] == [pytest.approx(10_000, rel=0.01), 0]
-    lamps[1].write(1.0, FOR_LONG_S)
-    lamps[0].write(0.0, FOR_LONG_S)
-    assert [sensor.read().illuminance_lux for sensor in sensors] == [0, pytest.approx(20_000, rel=0.01)]
-    for lamp in lamps:
-        lamp.close()
 
 
 def test_valves_and_sensors_of_two_chambers_share_no_air(two_chambers):

@@ -12,7 +12,26 @@ import pytest
 from support.program import home_on, processes_that_name, started
 from support.waiting import until_found
 
-ENV = "environment_1"
+ENV, SHELF = "environment_1", "shelf_2"
+TWO_CHAMBERS = f"""
+environment.id = "{ENV}"
+light.enabled = true
+
+[[chamber.{SHELF}.sensor]]
+name = "scd30_1"
+kind = "scd30"
+bus = 3
+
+[[chamber.{SHELF}.sensor]]
+name = "bh1750_1"
+kind = "bh1750"
+address = 0x5C
+interval_s = 1.0
+
+[[chamber.{SHELF}.light.channel]]
+name = "white"
+pin = 20
+"""
 RECIPE = {
     "_id": "end_to_end",
     "format": "simple",
@@ -22,6 +41,7 @@ RECIPE = {
         [1_000_000, "light_illuminance", 0],
     ],
 }
+BY_HAND = {"desired/air_temperature": 21.5, "measured/water_potential_hydrogen": 6.1, "notes": "watered"}
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -63,37 +83,55 @@ async def test_the_device_measures_and_follows_the_light(tmp_path, home):
 
 
 @pytest.mark.long
-async def test_a_kill_during_a_recipe_loses_and_repeats_nothing(tmp_path, home):
-    start = functools.partial(
-        started, tmp_path, "--profile", "sim", "--speed", "20", *home.arguments, headers=home.headers
-    )
+async def test_a_kill_during_the_recipes_of_two_chambers_loses_and_repeats_nothing(tmp_path, home):
+    config = tmp_path / "growd.toml"
+    config.write_text(TWO_CHAMBERS)
+    options = ("--config", str(config), "--speed", "20", *home.arguments)
+    start = functools.partial(started, tmp_path / "data", *options, headers=home.headers)
     set_points = f"{ENV}/desired/light_illuminance"
     async with start() as program:
+        assert f"chambers   {ENV}, {SHELF}" in program.printed
         await program.ask("PUT", f"/{home.recipes}/end_to_end", RECIPE)
-        answer = await program.ask("POST", f"service/{ENV}/start_recipe", {"recipe_id": "end_to_end"})
-        assert answer["success"] is True
-        assert (await program.heard(set_points, lambda m: m["value"] == 15_000))[
-            "node"
-        ] == f"{ENV}/recipe_runner"
+        for chamber in (ENV, f"environments/{SHELF}"):  # the name that the predecessor had for it
+            answer = await program.ask("POST", f"service/{chamber}/start_recipe", {"recipe_id": "end_to_end"})
+            assert answer["success"] is True
+        heard = await program.heard(set_points, lambda m: m["value"] == 15_000)
+        assert heard["node"] == f"{ENV}/recipe_runner"
+        old_name = f"environments/{SHELF}/light_illuminance/measured"
+        await program.heard(old_name, lambda m: (m["value"] or 0) > 9_000)
+        devices = (await program.ask("GET", "node/status"))["status"]["devices"]
+        names = [f"{chamber}/{name}" for chamber in (ENV, SHELF) for name in ("bh1750_1", "light", "scd30_1")]
+        assert sorted(each["name"] for each in devices) == names
         before = await until_found(lambda: ten_points(program, home))
         begun = await program.ask("GET", f"param/{ENV}/current_recipe_start")
         await program.ask("POST", "param/grower/note", {"value": ["basil", 0]})
+        for topic, value in BY_HAND.items():
+            await program.ask("POST", f"topic/{ENV}/{topic}", [value])
         await program.end(signal.SIGKILL)
 
     async with start() as program:
         assert await program.ask("GET", f"param/{ENV}/current_recipe_start") == begun
         note = await program.ask("GET", "param/grower/note")
         assert note == {"result": ["basil", 0]}  # acknowledged before the kill
+        (held,) = (await program.ask("GET", "node/status"))["status"]["set_points"]
+        assert (held["variable"], held["value"], held["by"]) == ("air_temperature", 21.5, "127.0.0.1")
         await program.heard(set_points, lambda m: m["value"] == 15_000)  # from the place before the kill
         assert (await program.ask("POST", f"service/{ENV}/stop_recipe"))["success"] is True
         status, words = await program.end(signal.SIGTERM)
         assert status == 0, words
 
     async with start() as program:
-        assert (await program.ask("GET", f"param/{ENV}/current_recipe"))["result"] == ""
+        running = {name: await program.ask("GET", f"param/{name}/current_recipe") for name in (ENV, SHELF)}
+        assert running == {ENV: {"result": ""}, SHELF: {"result": "end_to_end"}}
         after = await program.documents(home.points)
         assert {point_id: after[point_id] for point_id in before} == before
         assert_each_once(after.values())
+        events = (await program.documents(home.events)).values()
+        values = [each.get("value") for each in (*after.values(), *events)]
+        assert all(value in values for value in BY_HAND.values())
+        starts = [each for each in events if each.get("variable") == "restart"]
+        assert all(each["value"].endswith(", on simulated hardware") for each in starts)
+        assert min(Counter(each["environment"] for each in starts)[name] for name in (ENV, SHELF)) >= 2
         await assert_exported(program, home, after.values())
 
 
@@ -104,10 +142,10 @@ async def ten_points(program, home):
 
 
 def assert_each_once(stored):
-    """One start and one end of the recipe, and no variable twice at one time."""
-    kinds = Counter(point["variable"] for point in stored)
-    assert kinds["recipe_start"] == kinds["recipe_end"] == 1
-    moments = Counter((p["variable"], p["is_desired"], p["timestamp"]) for p in stored)
+    """One start and one end of a recipe, and no variable twice at one time."""
+    kinds = Counter((point["environment"], point["variable"]) for point in stored)
+    assert kinds[ENV, "recipe_start"] == kinds[ENV, "recipe_end"] == kinds[SHELF, "recipe_start"] == 1
+    moments = Counter((p["environment"], p["variable"], p["is_desired"], p["timestamp"]) for p in stored)
     assert moments.most_common(1)[0][1] == 1
 
 
@@ -124,4 +162,5 @@ async def assert_exported(program, home, stored):
 
 
 def measured(stored):
-    return {(p["variable"], p["timestamp"], p["value"]) for p in stored if not p["is_desired"]}
+    of_one = [p for p in stored if p["environment"] == ENV and not p["is_desired"]]
+    return {(p["variable"], p["timestamp"], p["value"]) for p in of_one}

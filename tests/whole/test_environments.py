@@ -1,8 +1,5 @@
 """Several environments in one daemon have their own sensors, outputs and recipes."""
 
-import asyncio
-import signal
-
 import pytest
 from msgspec.structs import replace
 
@@ -10,10 +7,7 @@ from growd.config import ChamberOptions, ChannelOptions, Config, Environment, Li
 from growd.control.actuation import SwitchActuator
 from growd.control.lamp import LightActuator
 from growd.wiring.actuators import ChamberOutputs
-from growd_cli.asking import status_of
-from growd_cli.options import DaemonOptions
 from growd_hwsim.faults import Fault
-from support.program import home_on, started
 from support.rig import rigged
 
 FIRST, SECOND = "shelf_1", "shelf_2"
@@ -101,17 +95,6 @@ async def test_all_outputs_are_made_safe_before_any_is_closed_even_after_an_inte
     ]
 
 
-async def test_an_output_that_may_not_be_safe_is_reported_with_its_environment():
-    async with rigged(CONFIG) as rig:
-        rig.bus.node("client").publish_arguments(f"{SECOND}/desired/light_illuminance", [5_000])
-        await rig.clock.advance(KNOWN_S)
-        rig.machine.faults.inject(Fault("refused", "gpio-20"))
-    (complaint,) = rig.complaints
-    assert complaint.startswith(
-        f"in {SECOND} the lamp channel white's outputs may not be safe: light: GPIO 20 "
-    )
-
-
 async def test_the_pins_of_a_disabled_lamp_are_free():
     config = replace(CONFIG, light=Light(enabled=False), output=(replace(VALVE, pin=12),))
     other = replace(SHELF, light=Light(channel=(ChannelOptions(name="white", pin=13),)), output=())
@@ -123,96 +106,3 @@ async def test_the_pins_of_a_disabled_lamp_are_free():
         await rig.clock.until(lambda: value(rig, f"{FIRST}/measured/air_carbon_dioxide") > 800, within=300)
         assert value(rig, f"{SECOND}/measured/light_illuminance") == pytest.approx(10_000, rel=0.1)
         assert value(rig, f"{FIRST}/measured/light_illuminance") < 1_000
-
-
-# the whole program
-
-FILE = f"""
-environment.id = "{FIRST}"
-light.enabled = true
-
-[[chamber.{SECOND}.sensor]]
-name = "scd30_1"
-kind = "scd30"
-bus = 3
-
-[[chamber.{SECOND}.sensor]]
-name = "bh1750_1"
-kind = "bh1750"
-address = 0x5C
-interval_s = 1.0
-
-[[chamber.{SECOND}.light.channel]]
-name = "white"
-pin = 20
-"""
-LUX = {FIRST: 4_000, SECOND: 12_000}
-
-
-@pytest.fixture
-async def home(database_server):
-    async with home_on(database_server, shared=True) as home:
-        yield home
-
-
-async def recipes(program):
-    """The running recipe of each environment."""
-    return {name: (await program.ask("GET", f"param/{name}/current_recipe"))["result"] for name in LUX}
-
-
-async def until_lit(program, topic, wanted):
-    await program.heard(topic, lambda m: m["value"] and abs(m["value"] - wanted) < 0.15 * wanted)
-
-
-@pytest.mark.timeout(180)
-@pytest.mark.kill
-async def test_each_environment_runs_its_recipe_and_a_restart_resumes_both(tmp_path, home):
-    file = tmp_path / "growd.toml"
-    file.write_text(FILE)
-    options = ("--config", str(file), "--speed", "20", *home.arguments)
-    both = {environment: f"of_{environment}" for environment in LUX}
-    data = tmp_path / "data"
-    async with started(data, *options, headers=home.headers) as program:
-        assert f"chambers   {FIRST}, {SECOND}" in program.printed
-        # with the names of the predecessor for services and topics
-        for environment, recipe in both.items():
-            steps = [[0, "light_illuminance", LUX[environment]], [1_000_000, "light_illuminance", 0]]
-            document = {"_id": recipe, "format": "simple", "operations": steps}
-            await program.ask("PUT", f"/{home.recipes}/{recipe}", document)
-            service = f"service/environments/{environment}/start_recipe"
-            assert (await program.ask("POST", service, {"recipe_id": recipe}))["success"] is True
-        for environment, lux in LUX.items():
-            await until_lit(program, f"environments/{environment}/light_illuminance/measured", lux)
-            co2 = await program.heard(f"{environment}/measured/air_carbon_dioxide", lambda m: m["value"])
-            assert 300 < co2["value"] < 600
-        assert await recipes(program) == both
-        with DaemonOptions(url=program.address).client() as asking:
-            devices = (await asyncio.to_thread(status_of, asking)).devices
-        names = [f"{environment}/{name}" for environment in LUX for name in ("bh1750_1", "light", "scd30_1")]
-        assert sorted(device.name for device in devices) == names
-        status, words = await program.end(signal.SIGTERM)
-        assert status == 0, words
-
-    async with started(data, *options, headers=home.headers) as program:
-        for environment, lux in LUX.items():
-            await until_lit(program, f"{environment}/measured/light_illuminance", lux)
-        assert await recipes(program) == both
-        assert (await program.ask("POST", f"service/{SECOND}/stop_recipe"))["success"] is True
-        await program.heard(f"{SECOND}/measured/light_illuminance", lambda m: (m["value"] or 1e9) < 1_000)
-        await until_lit(program, f"{FIRST}/measured/light_illuminance", LUX[FIRST])
-        assert await recipes(program) == {FIRST: both[FIRST], SECOND: ""}
-        stored = [*(await program.documents(home.points)).values()]
-        stored += (await program.documents(home.events)).values()
-        status, words = await program.end(signal.SIGTERM)
-        assert status == 0, words
-    points = [document for document in stored if "environment" in document]
-    kinds = [(point["environment"], point["variable"]) for point in points]
-    for environment in LUX:
-        assert kinds.count((environment, "recipe_start")) == 1
-        assert kinds.count((environment, "recipe_end")) == (environment == SECOND)
-        assert kinds.count((environment, "restart")) == 2
-        assert (environment, "light_illuminance") in kinds
-    starts = [point["value"] for point in points if point["variable"] == "restart"]
-    assert all(text.endswith(", on simulated hardware") for text in starts)
-    values = ("environment", "variable", "is_desired", "category", "timestamp")
-    assert len({tuple(map(point.get, values)) for point in points}) == len(points)

@@ -23,7 +23,6 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
 LIBRARIES = ("gpiod", pytest.param("RPi.GPIO", marks=pytest.mark.nightly))
 """`tests/drivers/test_kept_pins.py` has both each day."""
 STALLING = Path(__file__).parents[1] / "support" / "stalling.py"
-FOR_GOOD_S = 3_600
 VALVE, HEATER, ACID = 23, 25, 22
 REST = {VALVE: 1, HEATER: 0, ACID: 0}  # the relay of the valve is on at a low pin
 ON = {VALVE: 0, HEATER: 1, ACID: 1}
@@ -87,10 +86,9 @@ mixing_pause_s = 0
 class Chamber:
     """A running growd, the pins that it drives, and its API."""
 
-    def __init__(self, program, pins, stall):
+    def __init__(self, program, pins):
         self.program = program
         self.pins = pins
-        self._stall = stall
 
     @property
     def keeper(self):
@@ -117,9 +115,8 @@ class Chamber:
     async def until(self, levels):
         await until_found(lambda: _is(self.pins.levels() == levels))
 
-    def stall(self, kind):
-        """Block the event loop, or hold the lock of the interpreter, for good."""
-        self._stall.write_text(f"{kind} {FOR_GOOD_S}", encoding="ascii")
+    def stall(self):
+        """Block the event loop for good."""
         self.program.process.send_signal(signal.SIGUSR1)
 
     @asynccontextmanager
@@ -156,17 +153,16 @@ def pins(tmp_path):
 @asynccontextmanager
 async def running(config, pins, server, *arguments):
     """growd with these pins, whose sensors have values."""
-    stall = config.with_name("stall")
     async with (
         home_on(server, shared=True) as home,
         started(
             config.with_name("data"),
             *("--config", str(config), *home.arguments, *arguments),
-            environment=pins.environment | {"STALL": str(stall)},
+            environment=pins.environment,
             inside=(sys.executable, str(STALLING)),
         ) as program,
     ):
-        chamber = Chamber(program, pins, stall)
+        chamber = Chamber(program, pins)
         for sensor, value in (("co2", 600), ("air", 22), ("ph", 6.8)):
             await chamber.post(f"posted/{sensor}", value)
         yield chamber
@@ -175,7 +171,9 @@ async def running(config, pins, server, *arguments):
 # growd stalls, or ends
 
 
-async def test_outputs_rest_and_a_dose_keeps_its_length_while_growd_is_stopped(config, pins, database_server):
+async def test_outputs_rest_and_a_dose_keeps_its_length_while_growd_is_stopped_or_its_loop_is_blocked(
+    config, pins, database_server
+):
     async with running(config, pins, database_server) as chamber:
         await chamber.turn_on()
         await chamber.post("desired/water_potential_hydrogen", 6.0)
@@ -196,15 +194,13 @@ async def test_outputs_rest_and_a_dose_keeps_its_length_while_growd_is_stopped(c
         assert (
             heater["on_s"] < sum(times_on(pins, HEATER)) + 1.0
         )  # the pause in which it was off is not in it
-
-
-async def test_a_growd_that_stood_still_says_so(config, pins, database_server):
-    async with running(config, pins, database_server) as chamber:
-        process = chamber.program.process
-        process.send_signal(signal.SIGSTOP)
+        chamber.program.process.send_signal(signal.SIGSTOP)
         await asyncio.sleep(LOOK_S + FREEZE_S + 1)
-        process.send_signal(signal.SIGCONT)
-        await until_found(lambda: frozen(chamber))
+        chamber.program.process.send_signal(signal.SIGCONT)
+        assert await until_found(lambda: frozen(chamber))
+        chamber.stall()
+        await chamber.until(REST)
+        assert chamber.program.process.returncode is None
 
 
 async def frozen(chamber):
@@ -214,17 +210,6 @@ async def frozen(chamber):
 
 async def given(chamber):
     return (await chamber.node("environment_1/doses"))["doses"]
-
-
-@pytest.mark.parametrize("kind", ["loop", "lock"])
-async def test_outputs_rest_while_growd_is_blocked(kind, config, pins, database_server):
-    async with running(config, pins, database_server) as chamber:
-        await chamber.turn_on()
-        await chamber.post("commanded/nutrient_ph_down", 1)
-        await chamber.until(ON)
-        chamber.stall(kind)
-        await chamber.until(REST)
-        assert chamber.program.process.returncode is None
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from growd.config import ConfigError, InterlockOptions, Output, Sensor, load
+from growd.config import ConfigError, InterlockOptions, Output, load
 from growd.config.alerts import Notify
 from growd.config.checks import RESERVED
 from growd.host.data_folder import StartError
@@ -161,23 +161,20 @@ async def test_a_missing_node_is_reported_and_the_chamber_works(tmp_path, monkey
     assert "can't be started with node" in caplog.text
 
 
-async def test_a_taken_port_leaves_no_data_folder(tmp_path):
+async def test_a_taken_port_and_an_open_password_of_the_broker_stop_the_start_before_anything_is_up(
+    tmp_path, said
+):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         app = App(load(None, (f"http.port={port}",)), tmp_path / "data")
         with pytest.raises(StartError, match=f"port {port} on 127.0.0.1 is in use by another program"):
             await app.run(print)
-    assert not (tmp_path / "data").exists()
-
-
-async def test_an_open_password_of_the_broker_stops_the_start_before_anything_is_up(tmp_path, said):
     password = tmp_path / "password"
     password.write_text("secret\n")
     password.chmod(0o644)
     broker = ("mqtt.host=broker", "mqtt.user=growd", f"mqtt.password_file={password}", "mqtt.publish=true")
-    app = App(load(None, ("http.port=0", *broker)), tmp_path / "data")
     with said.raises(ConfigError):
-        await app.run(print)
+        await App(load(None, ("http.port=0", *broker)), tmp_path / "data").run(print)
     assert not (tmp_path / "data").exists()
 
 
@@ -212,46 +209,6 @@ async def test_a_database_that_is_missing_at_a_later_start_is_a_warning(
         async with serving(App(config, tmp_path, database_wait_s=PATIENCE_S)):
             pass
     assert sentence in caplog.messages
-
-
-async def test_a_client_sees_a_fault_and_its_end_in_data_device_and_output(tmp_path):
-    sensors = (
-        Sensor(name="air", kind="scd30", interval_s=2.0),
-        Sensor(name="lux", kind="bh1750", bus=2, interval_s=2.0),
-    )
-    valve = Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
-    config = load(None, (*SETTINGS, "simulator.speed=20"))
-    app = offline_app(replace(config, sensor=sensors, output=(valve,)), tmp_path)
-    measured, diagnostics = "environment_1/measured/air_carbon_dioxide", "environment_1/diagnostics/air"
-
-    async def device(sensor):
-        return await informed(client, f"environment_1/samplers/{sensor}", "device")
-
-    async with serving(app) as client:
-        assert await post(client, "environment_1/desired/air_carbon_dioxide_valve_on", 1) == 200
-        await heard(client, measured, lambda message: message["quality"] == "ok")
-        await switched(client, "valve", 1)
-        fault = {"kind": "bad_crc", "device": "scd30", "for": 3600}
-        assert (await call(client, "service/simulator/inject_fault", fault))["message"] == "bad_crc at scd30"
-        (active,) = await informed(client, "simulator", "faults")
-        assert (active["kind"], active["duration"]) == ("bad_crc", 3600)
-        refused = await call(client, "service/simulator/inject_fault", fault | {"kind": "rust"}, 400)
-        assert "kind must be one of" in refused["message"]
-        await heard(
-            client, measured, lambda message: message["quality"] == "fault" and message["value"] is None
-        )
-        await switched(client, "valve", 0)
-        await heard(client, diagnostics, lambda message: "wrong checksum" in message["value"]["message"])
-        air = await device("air")
-        assert (air["state"], air["counters"]["outages"]) == ("failed", 1)
-        assert (await device("lux"))["state"] == "ok"
-        assert (await call(client, "service/simulator/clear_faults", []))["message"] == "1 fault cleared"
-        await heard(client, measured, lambda message: message["quality"] == "ok")
-        await switched(client, "valve", 1)
-        await heard(client, diagnostics, is_well)
-        air = await device("air")
-        assert air["state"] == "ok"
-        assert air["counters"]["outage_seconds"] > 0
 
 
 async def test_health_is_lost_while_an_output_cannot_be_switched_off(tmp_path):
@@ -319,9 +276,17 @@ async def post(client, topic, value):
         return response.status
 
 
-async def test_outputs_follow_commands_over_http_and_are_safe_when_the_program_has_ended(
-    with_relays, machines
+async def test_outputs_follow_commands_over_http_and_are_safe_before_parts_and_the_program_end(
+    with_relays, machines, monkeypatch
 ):
+    at_the_end_of_parts = []
+
+    @contextlib.asynccontextmanager
+    async def parts_opened(_, **given):
+        yield
+        at_the_end_of_parts.append(machines[0].pins.high(23))
+
+    monkeypatch.setattr("growd.wiring.app.parts_opened", parts_opened)
     app = with_relays()
     async with serving(app) as client:
         gpio = machines[0].pins
@@ -338,26 +303,10 @@ async def test_outputs_follow_commands_over_http_and_are_safe_when_the_program_h
         await heard(client, "environment_1/light_channels", lambda message: message["value"]["x"] > 0)
         lamp = machines[0].wiring.lamp_pins.values()
         assert max(map(gpio.high, lamp)) > 0.3
+    assert at_the_end_of_parts == [1]
     assert (gpio.high(23), gpio.high(24)) == (1, 1)
     assert [gpio.high(pin) for pin in lamp] == [0.0, 0.0, 0.0]
     assert app.shutdown_errors == []
-
-
-async def test_outputs_are_safe_before_parts_end(with_relays, machines, monkeypatch):
-    seen = []
-
-    @contextlib.asynccontextmanager
-    async def parts_opened(_, **given):
-        yield
-        seen.append(machines[0].pins.high(23))
-
-    monkeypatch.setattr("growd.wiring.app.parts_opened", parts_opened)
-    async with serving(with_relays()) as client:
-        await switched(client, "valve", 0)
-        await post(client, VALVE, 1)
-        await switched(client, "valve", 1)
-        assert not machines[0].pins.high(23)
-    assert seen == [1]
 
 
 REFUSED = """

@@ -110,24 +110,6 @@ class TestWhatAnOutputNeeds:
         ]
         assert any("does not answer" in event["message"] for event in told if event["kind"] == "fault")
 
-    async def test_and_not_opened_by_hand_either(self):
-        async with rigged(Config(sensor=(AIR,), output=(VALVE,))) as rig:
-            rig.bus.node("client")
-            rig.machine.faults.inject(Fault("absent", "scd30"))
-            await rig.clock.advance(60)
-            seen = len(rig.machine.pins.history)
-            command(rig, "commanded/air_carbon_dioxide_valve_on", 1)
-            await rig.clock.advance(1)
-            assert not is_on(rig)
-            assert not any(event.high for event in list(rig.machine.pins.history)[seen:])  # nor for a moment
-            rig.machine.faults.clear()
-            await rig.clock.until(
-                lambda: rig.last("measured/air_carbon_dioxide").quality is Quality.OK, within=120
-            )
-            command(rig, "commanded/air_carbon_dioxide_valve_on", 1)
-            await rig.clock.advance(1)
-            assert is_on(rig)
-
     @pytest.mark.parametrize(
         ("sensors", "relay"),
         [

@@ -25,19 +25,23 @@ CONFIG = Config(
 )
 
 
-async def devices_of(config):
-    """The devices of the only environment of a configuration."""
+async def described(config):
+    """What the node says, and the topics on which each node publishes."""
     async with rigged(config) as rig:
         describe_chambers(config, rig.bus, "Europe/Berlin")
-        (environment,) = rig.bus.find_node("chambers").information()["environments"]
-    return environment["devices"]
+        published = {name: rig.bus.find_node(name).information()["pubs"] for name in rig.bus.node_names()}
+        return rig.bus.find_node("chambers").information(), published
+
+
+async def devices_of(config):
+    """The devices of the only environment of a configuration."""
+    (environment,) = (await described(config))[0]["environments"]
+    return {each["name"]: each for each in environment["devices"]}
 
 
 @pytest.fixture
 async def environments():
-    async with rigged(CONFIG) as rig:
-        describe_chambers(CONFIG, rig.bus, "Europe/Berlin")
-        yield rig.bus.find_node("chambers").information()["environments"]
+    return (await described(CONFIG))[0]["environments"]
 
 
 async def test_a_variable_has_its_range_and_what_drives_it(environments):
@@ -96,33 +100,24 @@ async def test_a_device_has_its_place_and_its_services(environments):
 
 async def test_several_sensors_of_a_variable_have_topics_of_their_own():
     sensors = (Sensor(name="lux", kind="bh1750", bus=3), Sensor(name="dim", kind="tsl2591"))
-    config = Config(sensor=sensors, combine={"light_illuminance": "first"})
-    async with rigged(config) as rig:
-        describe_chambers(config, rig.bus, "Europe/Berlin")
-        (environment,) = rig.bus.find_node("chambers").information()["environments"]
-        published = {
-            each["name"]: rig.bus.find_node(f"environment_1/samplers/{each['name']}").information()["pubs"]
-            for each in environment["devices"]
-            if each["role"] == "sensor"
-        }
-        topics = {each["name"]: each["topics"] for each in environment["devices"]}
+    told, published = await described(Config(sensor=sensors, combine={"light_illuminance": "first"}))
+    topics = {each["name"]: each["topics"] for each in told["environments"][0]["devices"]}
     assert topics["dim"] == ["environment_1/raw/light_illuminance/dim"]
-    assert all(set(topics[name]) <= set(published[name]) for name in published)
+    for name in ("lux", "dim"):
+        assert set(topics[name]) <= set(published[f"environment_1/samplers/{name}"])
 
 
 async def test_calibrations_are_in_the_order_of_their_steps():
-    config = Config(sensor=(Sensor(name="ph", kind="ezo_ph"), Sensor(name="ec", kind="ezo_ec")))
-    services = {each["name"]: each["services"] for each in await devices_of(config)}
-    steps = {name: [each.rpartition("/")[2] for each in found] for name, found in services.items()}
+    devices = await devices_of(
+        Config(sensor=(Sensor(name="ph", kind="ezo_ph"), Sensor(name="ec", kind="ezo_ec")))
+    )
+    steps = {name: [each.rpartition("/")[2] for each in devices[name]["services"]] for name in ("ph", "ec")}
     assert steps["ph"] == ["calibrate_mid", "calibrate_low", "calibrate_high"]
     assert steps["ec"] == ["calibrate_dry", "calibrate_low", "calibrate_high"]
 
 
 async def test_the_databases_have_their_prefix():
-    config = structs.replace(CONFIG, couchdb=Couchdb(prefix="mine_"))
-    async with rigged(CONFIG) as rig:
-        describe_chambers(config, rig.bus, "Europe/Berlin")
-        named = rig.bus.find_node("chambers").information()["databases"]
+    named = (await described(structs.replace(CONFIG, couchdb=Couchdb(prefix="mine_"))))[0]["databases"]
     assert named["environmental_data_point"] == "mine_environmental_data_point"
     assert set(named.values()) == {f"mine_{name}" for name in named}
 
@@ -154,7 +149,7 @@ async def test_an_output_has_what_clients_need_to_draw_it():
     plug = {"kind": "http", "protocol": "tasmota", "url": "http://plug", "power_w": 200.0}
     heater = Output(name="heater", drives=("air_temperature",), **plug)
     fan = Output(name="fan", kind="pwm", pin=17, variable="air_circulation")
-    devices = {each["name"]: each for each in await devices_of(Config(output=(heater, fan)))}
+    devices = await devices_of(Config(output=(heater, fan)))
     assert devices["heater"]["place"] == "Tasmota device at http://plug"
     told = ("kind", "part", "class", "variables", "drives", "can_dim", "power_w", "pins", "topics")
     assert [devices["heater"][member] for member in told] == [

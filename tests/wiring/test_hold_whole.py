@@ -9,7 +9,6 @@ import pytest
 from growd.host.hold import Hold, Holder, read_holds, release_hold, save_hold
 from support.lasting_pins import LastingPins
 from support.program import PATIENCE_S, heeding_hangups, home_on, said, started
-from support.waiting import until
 
 pytestmark = pytest.mark.long
 
@@ -83,19 +82,14 @@ async def commanding_in_vain(program):
     assert answer["hint"].startswith("is dropped: all outputs are safe since ")
 
 
-async def test_a_hold_survives_a_kill_and_a_start_and_ends_with_its_release(chamber):
-    async with chamber.start() as program:
-        await commanding(program, chamber.is_open)
-        status, printed = await chamber.safe("--hold", "cleaning", url=program.address)
-        assert (status, chamber.is_open()) == (0, False), printed
-        assert printed.startswith("all outputs are safe since ")
-        assert printed.endswith(" by 127.0.0.1: cleaning; release with `growd safe --release`\n")
-        mark = len(chamber.pins.history())
-        await commanding_in_vain(program)
-        program.process.kill()
-        await program.process.wait()
-    status, printed = await chamber.safe()  # as the service does after the kill
-    assert (status, printed) == (0, "valve: GPIO 23 is high, its safe level\n")
+async def test_a_hold_is_set_and_released_with_and_without_growd_and_survives_kills_and_starts(chamber):
+    chamber.pins.left({VALVE: OPEN})  # as if growd and the keeper of pins had been killed
+    status, printed = await chamber.safe("--hold", "gas bottle")
+    assert (status, chamber.is_open()) == (0, False)
+    first, second = printed.splitlines()
+    assert first.startswith("the next start begins held: all outputs are safe since ")
+    assert second == "valve: GPIO 23 is high, its safe level"
+    mark = len(chamber.pins.history())
     async with chamber.start() as program:
         assert "all outputs are safe since " in program.printed
         await commanding_in_vain(program)
@@ -103,23 +97,14 @@ async def test_a_hold_survives_a_kill_and_a_start_and_ends_with_its_release(cham
         status, printed = await chamber.safe("--release", url=program.address)
         assert (status, printed) == (0, "the hold is released\n")
         await commanding(program, chamber.is_open)
-        await program.end(signal.SIGTERM)
-    assert not chamber.is_open()
-
-
-async def test_without_growd_a_hold_makes_the_outputs_safe_and_begins_with_the_next_start(chamber):
-    async with chamber.start() as program:
-        await commanding(program, chamber.is_open)
+        status, printed = await chamber.safe("--hold", "cleaning", url=program.address)
+        assert (status, chamber.is_open()) == (0, False), printed
+        assert printed.startswith("all outputs are safe since ")
+        assert printed.endswith(" by 127.0.0.1: cleaning; release with `growd safe --release`\n")
+        mark = len(chamber.pins.history())
         program.process.kill()
         await program.process.wait()
-    await until(lambda: not chamber.is_open())  # the keeper of pins has closed it
-    chamber.pins.left({VALVE: OPEN})  # as if both had been killed
-    mark = len(chamber.pins.history())
-    status, printed = await chamber.safe("--hold", "gas bottle")
-    assert (status, chamber.is_open()) == (0, False)
-    first, second = printed.splitlines()
-    assert first.startswith("the next start begins held: all outputs are safe since ")
-    assert second == "valve: GPIO 23 is high, its safe level"
+    assert await chamber.safe() == (0, "valve: GPIO 23 is high, its safe level\n")  # as the service does then
     async with chamber.start() as program:
         await commanding_in_vain(program)
         assert not chamber.was_opened(mark)
@@ -129,9 +114,13 @@ async def test_without_growd_a_hold_makes_the_outputs_safe_and_begins_with_the_n
     assert await chamber.safe("--release") == (0, "there was no hold to release\n")
     async with chamber.start() as program:
         await commanding(program, chamber.is_open)
+        await program.end(signal.SIGTERM)
+    assert not chamber.is_open()
 
 
-async def test_an_upgrade_holds_and_releases_by_file_and_hangup(chamber):
+async def test_an_upgrade_holds_by_file_and_hangup_and_a_growd_that_is_away_reads_holds_later(
+    chamber,
+):
     await chamber.upgrade("trial of 9.9")
     with heeding_hangups():
         async with chamber.start() as program:
@@ -146,18 +135,15 @@ async def test_an_upgrade_holds_and_releases_by_file_and_hangup(chamber):
             await chamber.upgrade("another trial")
             program.process.send_signal(signal.SIGHUP)
             await commanding(program, lambda: not chamber.is_open())
-
-
-async def test_a_growd_that_does_not_answer_reads_the_hold_later(chamber):
-    async with chamber.start() as program:
-        with chamber.pins.here():
-            status, printed = await asyncio.to_thread(
-                said, "safe", "--hold", "x", "--data", str(chamber.data), "--url", "http://127.0.0.1:1/_svc"
-            )
-        assert status == 1
-        assert "reads the hold at its next start, or at `systemctl reload growd`" in printed
-        assert f"(process {program.process.pid}), but no daemon answers at http://127.0.0.1:1" in printed
-        assert await asyncio.to_thread(read_holds, chamber.data)
+            nowhere = ("--url", "http://127.0.0.1:1/_svc")
+            with chamber.pins.here():
+                held = ("safe", "--hold", "x", "--data", str(chamber.data), *nowhere)
+                status, printed = await asyncio.to_thread(said, *held)
+            assert status == 1
+            assert "reads the hold at its next start, or at `systemctl reload growd`" in printed
+            assert f"(process {program.process.pid}), but no daemon answers at http://127.0.0.1:1" in printed
+            holders = {hold.holder for hold in await asyncio.to_thread(read_holds, chamber.data)}
+            assert holders == {Holder.PERSON, Holder.UPGRADE}
 
 
 def test_a_hold_needs_a_data_folder_that_exists(tmp_path):

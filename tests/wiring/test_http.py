@@ -34,25 +34,19 @@ async def test_names_and_proxies_change_while_it_runs():
     assert isinstance(daemon.server.guard, OriginGuard)
 
 
-async def test_a_certificate_as_configured(tmp_path):
+async def test_a_certificate_is_shown_as_configured_and_a_bad_one_stops_the_start(tmp_path, said):
     key = tmp_path / "server.key"
     shutil.copyfile(TLS / "server.key", key)
     key.chmod(0o600)
     section = Tls(certificate=str(TLS / "server.pem"), key=str(key))
     context = await asyncio.to_thread(client_context)
-    async with certified(section, Liveness()) as certificate, serving(certificate=certificate) as daemon:
-        assert daemon.server.scheme == "https"
-        async with raw_client(daemon.port, context=context) as client:
-            await client.send(NODES % b"localhost")
-            assert (await client.answer()).status == 200
-
-
-async def test_without_one_there_is_none():
-    async with certified(Tls(), Liveness()) as certificate, serving(certificate=certificate) as daemon:
-        assert daemon.server.scheme == "http"
-
-
-async def test_a_bad_one_stops_the_start(tmp_path, said):
+    for options, scheme in ((section, "https"), (Tls(), "http")):
+        async with certified(options, Liveness()) as certificate, serving(certificate=certificate) as daemon:
+            assert daemon.server.scheme == scheme
+            client_tls = context if scheme == "https" else None
+            async with raw_client(daemon.port, context=client_tls) as client:
+                await client.send(NODES % b"localhost")
+                assert (await client.answer()).status == 200
     with said.raises(CertificateError):
         async with certified(Tls(certificate=str(tmp_path / "none"), key="x"), Liveness()):
             pass

@@ -1,10 +1,7 @@
 """Drivers of other packages: loaded when the configuration names them, and contained when they fail."""
 
 import asyncio
-import json
-import os
 import re
-import subprocess
 import sys
 import threading
 from contextlib import asynccontextmanager
@@ -19,8 +16,8 @@ from growd.wiring.own_drivers import OwnDriverGuard
 from growd_cli.hardware_check import described
 from growd_drivers.errors import DriverError
 from growd_drivers.kinds import UnloadedKind
-from growd_hwsim.faults import Fault
 from support.own_packages import EXAMPLE, KIND, importable, unpacked, wheel_of, written
+from support.program import said as said_by
 from support.rig import rigged
 
 CHAMBER = """
@@ -105,26 +102,6 @@ async def failing(tmp_path, words, further=""):
 # the example: configuration, reading, faults
 
 
-async def test_the_example_measures_fails_and_recovers(installed, tmp_path):
-    config, warnings = await asyncio.to_thread(loaded, tmp_path)
-    assert warnings == []
-    async with rigged(config) as rig:
-        await rig.clock.advance(60)
-        truth = rig.machine.chamber.air()
-        assert rig.last("measured/air_temperature").value == pytest.approx(truth.temperature_degc, abs=0.5)
-        assert rig.last("measured/air_humidity").value == pytest.approx(truth.humidity_percent, abs=2)
-        for kind in ("bad_crc", "absent"):
-            rig.machine.faults.inject(Fault(kind, KIND))
-            await rig.clock.advance(10)
-            assert rig.last("raw/air_temperature").quality is Quality.FAULT
-            assert rig.device("samplers/air")["state"] == "failed"
-            assert rig.last("raw/light_illuminance").quality is Quality.OK
-            rig.machine.faults.clear()
-            await rig.clock.advance(90)
-            assert rig.last("raw/air_temperature").quality is Quality.OK
-            assert rig.device("samplers/air")["state"] == "ok"
-
-
 def test_options_of_a_kind_are_read_and_checked_beside_the_others(installed, tmp_path):
     config, _ = loaded(tmp_path, 'repeatability = "low"\naddress = 0x45\n')
     sensor = config.sensor[1]
@@ -156,19 +133,6 @@ def test_an_option_without_a_default_must_be_given(odd, tmp_path, said):
 
 
 # what is imported, and when
-
-
-def test_what_a_driver_prints_is_no_result(tmp_path):
-    source = (
-        (EXAMPLE / "sht31_example.py")
-        .read_text()
-        .replace("    def read", "    print('made')\n\n    def read")
-    )
-    folder = unpacked(wheel_of(EXAMPLE, tmp_path), tmp_path / "installed")
-    (folder / "sht31_example.py").write_text(source)
-    done = growd(folder, "driver", "test", "growd-sht31", "--json")
-    assert "made" in done.stderr
-    assert all(not row["failure"] for row in json.loads(done.stdout))
 
 
 def test_only_what_the_configuration_names_is_imported(odd, tmp_path):
@@ -402,33 +366,19 @@ async def test_a_sensor_without_a_usable_simulated_chip_does_not_answer(chip, od
     assert CHIPLESS[chip] in caplog.text
 
 
-# in the program
+# `growd check`
 
 
-def growd(folder, *arguments):
-    environ = {**os.environ, "PYTHONPATH": str(folder)}
-    return subprocess.run(
-        [sys.executable, "-m", "growd_cli", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=50,
-        env=environ,
-        check=False,
-    )
+def test_growd_check_reads_the_example_over_the_simulated_bus(installed, tmp_path):
+    status, printed = said_by("check", "--config", str(file_of(tmp_path)), "--hardware")
+    assert (status, "2 of 2 devices answer" in printed) == (0, True), printed
 
 
-def test_growd_check_reads_the_example_over_the_simulated_bus(example, tmp_path):
-    done = growd(example, "check", "--config", str(file_of(tmp_path)), "--hardware")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 of 2 devices answer" in done.stdout
-
-
-def test_growd_check_warns_of_a_driver_that_does_not_load(tmp_path):
-    folder = written(tmp_path / "odd", "growd-odd", {"odd": "KIND"}, "raise SystemExit(3)")
-    done = growd(folder, "check", "--config", str(file_of(tmp_path, kind="odd")))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "warning: " in done.stdout
-    assert "air has failed: the driver odd of growd-odd 2.0 can't be loaded" in done.stdout
-    hardware = growd(folder, "check", "--config", str(file_of(tmp_path, kind="odd")), "--hardware")
-    assert hardware.returncode == 1
-    assert "1 of 2 devices answer" in hardware.stdout
+def test_growd_check_warns_of_a_driver_that_does_not_load(odd, tmp_path):
+    odd("raise SystemExit(3)")
+    check = ("check", "--config", str(file_of(tmp_path, kind="odd")))
+    status, printed = said_by(*check)
+    assert (status, "warning: " in printed) == (0, True), printed
+    assert "air has failed: the driver odd of growd-odd 2.0 can't be loaded" in printed
+    status, printed = said_by(*check, "--hardware")
+    assert (status, "1 of 2 devices answer" in printed) == (1, True), printed

@@ -1,8 +1,6 @@
 """Outputs are safe before and after everything else: real drivers on pins that outlive growd."""
 
-import asyncio
 import os
-import signal
 import socket
 import sqlite3
 from contextlib import closing, contextmanager
@@ -24,25 +22,11 @@ from growd_hwsim.hardware import Wiring
 from support.full_disk import full_disk
 from support.lasting_pins import LastingPins
 from support.machine import SleepingTime, simulated
-from support.program import PATIENCE_S, failed, home_on, said, started
-from support.waiting import until
+from support.program import said
 
 FOOD_COMPUTER = str(profile_path("food-computer"))
 SAFE = {12: 0, 13: 0, 18: 0, 23: 1, 24: 1}  # both relays of the profile switch on at a low pin
 OPEN = {12: 1, 13: 1, 18: 1, 23: 0, 24: 0}
-BY_HAND = """
-[simulator]
-enabled = false
-[[sensor]]
-name = "lux"
-kind = "bh1750"
-[[output]]
-name = "valve"
-pin = 23
-variable = "air_carbon_dioxide_valve_on"
-active = "low"
-needs = ""
-"""
 
 
 @pytest.fixture
@@ -328,59 +312,3 @@ def test_pins_of_the_pwm_chip_are_made_safe_by_it(pins, tmp_path, monkeypatch):
     assert make_safe(Config(simulator=REAL, light=lamp), tmp_path).failures == []
     assert (machine.pwm_files.high(12), machine.pins.high(22)) == (1, 1)
     machine.close()
-
-
-# the program is killed, or hangs
-
-
-async def opened(pins, program):
-    """Open the valve by hand, as its pin shows."""
-    async with asyncio.timeout(PATIENCE_S):
-        while pins.levels()[23] != 0:
-            await program.ask("POST", "topic/environment_1/commanded/air_carbon_dioxide_valve_on", [1])
-            await asyncio.sleep(0.1)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("ends_by", ["SIGKILL", "SIGSTOP"])
-async def test_after_a_kill_and_an_abort_growd_safe_and_any_start_make_the_outputs_safe(
-    ends_by, tmp_path, database_server
-):
-    pins = LastingPins(tmp_path)
-    config, data = tmp_path / "growd.toml", tmp_path / "data"
-    config.write_text(BY_HAND)
-    known = ("--data", str(data), "--config", str(config))
-    async with (
-        home_on(database_server, shared=True) as home,
-        started(data, "--config", str(config), *home.arguments, environment=pins.environment) as program,
-    ):
-        assert pins.levels() == {23: 1}
-        await opened(pins, program)
-        with pins.here():
-            status, printed = await asyncio.to_thread(said, "safe", *known)
-        assert (status, "it is in use by growd" in printed) == (1, True), printed
-        assert f"growd is running in the data folder {data} (process {program.process.pid})" in printed
-        if ends_by == "SIGSTOP":  # as a watchdog ends a growd that hangs
-            program.process.send_signal(signal.SIGSTOP)
-            program.process.send_signal(signal.SIGABRT)
-            program.process.send_signal(signal.SIGCONT)
-        else:
-            program.process.kill()
-        await program.process.wait()
-    await until(lambda: pins.levels() == {23: 1})  # the keeper of pins has closed the valve
-    pins.left({23: 0})
-    config.write_text(f"{BY_HAND}[relay\n")
-    with pins.here():
-        status, printed = await asyncio.to_thread(said, "safe", *known)
-    assert (status, printed.splitlines()) == (
-        0,
-        [
-            f"growd: {config} is invalid; these are the outputs of the last run",
-            "valve: GPIO 23 is high, its safe level",
-        ],
-    )
-    assert pins.levels() == {23: 1}
-    pins.left({23: 0})
-    status, printed = await failed("run", *known, environment=pins.environment)
-    assert status == 1
-    assert pins.levels() == {23: 1}

@@ -4,13 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from growd.bus import Bus
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.config.lamp_light import ChannelLight, LampLight
 from growd.control.derived.node import SAVE_S, Derivations
-from growd.control.topics import declare_environment
-from support.clock import ManualClock
+from support.bus_rig import BusRig
 from support.memory import ShortMemory
 from support.running import running
 
@@ -22,12 +20,10 @@ MORNING = datetime(2026, 6, 1, 6, tzinfo=UTC).timestamp()
 LAMP = LampLight({"white": ChannelLight(1.0, 50.0)})
 
 
-class Rig:
+class Rig(BusRig):
     def __init__(self, sensed=(DEGC, PERCENT, PAR), time=MORNING, memory=None):
-        self.clock = ManualClock(time)
-        self.bus = Bus(self.clock)
         derived = [*OF_AIR, DEGREE_DAYS, *OF_LIGHT, *(() if PAR in sensed else (PAR,))]
-        declare_environment(self.bus, "e", sensed, derived)
+        super().__init__(*sensed, derived=derived, time=time)
         self.memory = memory or ShortMemory()
         self.elsewhere = 0.0
         self.derivations = Derivations(
@@ -59,7 +55,7 @@ class Rig:
         self._runner.publisher(f"e/desired/{variable}").publish(value)
 
     def last(self, variable):
-        return self.bus.topics.get(f"e/measured/{variable}").last
+        return super().last(f"measured/{variable}")
 
     def value(self, variable):
         last = self.last(variable)

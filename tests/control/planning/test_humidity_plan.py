@@ -2,32 +2,26 @@
 
 import pytest
 
-from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.control.derived.psychrometrics import vapour_pressure_deficit_kpa
 from growd.control.planning.humidity import PERIOD_S, HumidityPlanner
-from growd.control.topics import declare_environment
-from support.clock import ManualClock
+from support.bus_rig import BusRig
 from support.running import running
 
 DEFICIT, HUMIDITY = "air_vapour_pressure_deficit", "air_humidity"
 
 
-class Rig:
+class Rig(BusRig):
     def __init__(self):
-        self.clock = ManualClock()
-        self.bus = Bus(self.clock)
-        declare_environment(self.bus, "e", ["air_temperature", HUMIDITY], [DEFICIT])
+        super().__init__("air_temperature", HUMIDITY, derived=[DEFICIT])
         self.planner = HumidityPlanner(self.bus, "e")
-        self._sensor = self.bus.node("sensor").publisher("e/measured/air_temperature")
-        self.client = self.bus.node("client")
 
     async def measure(self, degc, quality=Quality.OK):
-        self._sensor.publish(degc, quality)
+        self.publish("measured/air_temperature", degc, quality)
         await self.clock.settle()
 
     async def want(self, variable, value):
-        message = self.client.publish_arguments(f"e/desired/{variable}", [value])
+        message = self.node.publish_arguments(f"e/desired/{variable}", [value])
         hint = await self.bus.topics.get(f"e/desired/{variable}").answer(message, "a client")
         await self.clock.settle()
         return hint
@@ -39,7 +33,7 @@ class Rig:
 
     @property
     def humidity(self):
-        last = self.bus.topics.get(f"e/desired/{HUMIDITY}").last
+        last = self.last(f"desired/{HUMIDITY}")
         return None if last is None else last.value
 
     @property
