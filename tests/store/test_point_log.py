@@ -201,6 +201,16 @@ def test_a_damaged_block_loses_only_its_points_and_is_reported():
         assert again.damage == ("3 of its points can't be read" if first >= 9 else "")
 
 
+def test_a_line_that_is_no_point_takes_no_other_with_it():
+    blocks = FakeBlocks(8, 512)
+    made = points(3)
+    before, _, after = texts(made)
+    PointLog(blocks).append([before, '["of", "another", "format"]', after], 0)
+    again = PointLog(blocks)
+    assert again.recovered == {1: made[0], 3: made[2]}
+    assert again.damage == "1 of its points can't be read"
+
+
 def test_any_changed_bit_is_detected():
     blocks = FakeBlocks(8, 512)
     log = PointLog(blocks)

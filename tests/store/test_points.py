@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from growd.store.encoding import point_from_json, point_to_json, points_from_json
 from growd.store.errors import InvalidPointError
 from growd.store.points import PointMaker
 
@@ -70,3 +71,14 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False, width=32)
 def test_every_point_is_valid_json(value, timestamp):
     document = PointMaker("d").make("e", "v", value, timestamp, is_desired=True).document()
     assert json.loads(json.dumps(document, allow_nan=False)) == document
+
+
+SIMPLE = st.one_of(FINITE, st.integers(-(2**53), 2**53), st.text(), st.booleans(), st.none())
+FIELDS = st.dictionaries(st.text(), SIMPLE | st.lists(SIMPLE))
+
+
+@given(st.lists(st.none() | FIELDS))
+def test_a_point_with_any_details_comes_back_from_the_disk(details):
+    points = [PointMaker("d").make("e", "v", "x", 1.0, category="event", details=each) for each in details]
+    texts = [point_to_json(point) for point in points]
+    assert points_from_json(texts) == [point_from_json(text) for text in texts] == points

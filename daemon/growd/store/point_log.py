@@ -28,7 +28,7 @@ import msgspec
 
 from growd.store.block_file import BlockFile, open_own
 from growd.store.damage import quarantine_file
-from growd.store.encoding import points_from_json
+from growd.store.encoding import point_from_json, points_from_json
 from growd.store.errors import LocalStoreError, LogFullError
 
 if TYPE_CHECKING:
@@ -198,8 +198,13 @@ def _newer_format(data: bytes) -> int | None:
 
 
 def _numbered(frame: _Frame, payload: bytes) -> Iterator[tuple[int, DataPoint]]:
-    points = points_from_json(payload.decode().split("\n")[:-1])  # not splitlines: a point may hold U+2028
-    return zip(range(frame.first, frame.last + 1), points, strict=True)
+    lines = payload.decode(errors="replace").split("\n")[:-1]  # not splitlines: a point may hold U+2028
+    try:
+        yield from zip(range(frame.first, frame.last + 1), points_from_json(lines), strict=True)
+    except ValueError:  # one of them is none; the others are not lost with it
+        for number, line in enumerate(lines, frame.first):
+            with suppress(ValueError):
+                yield number, point_from_json(line)
 
 
 def newer_log(path: Path) -> str:
@@ -225,11 +230,7 @@ def open_log(path: Path, had_bytes: int = 0) -> tuple[PointLog, list[str]]:
         damage, notices = _missing_part(path, had_bytes), []
         if damage:
             notices.append(f"{path} {damage}; points that were not delivered may be lost; {_kept_copy(path)}")
-        try:
-            log = _log_at(path)
-        except ValueError as error:
-            kept = quarantine_file(path)
-            log, notices = _log_at(path), [f"{path} can't be read ({error}); it is kept as {kept}"]
+        log = _log_at(path)
     except OSError as error:
         raise LocalStoreError(f"{path} can't be opened: {error.strerror or error}") from error
     if not notices and had_bytes and not log.has_frames:

@@ -43,7 +43,7 @@ class DataPoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
     timestamp: float
     category: str = ""
     by: str = ""
-    details: dict[str, float | str | None] | None = None
+    details: dict[str, Any] | None = None
 
     def document(self) -> dict[str, Any]:
         """The document for the database: with `is_desired`, or with `category` if the point has one."""
@@ -102,7 +102,7 @@ class PointMaker:
         is_manual: bool = False,
         category: str = "",
         by: str = "",
-        details: dict[str, float | str | None] | None = None,
+        details: dict[str, Any] | None = None,
         is_repeated: bool = False,
     ) -> DataPoint:
         """A point with its final id. `InvalidPointError` for values that JSON or the views can't hold.
