@@ -16,6 +16,8 @@ from growd.control.topics import EVENT
 from growd.store.point_log import PointLog
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
+from growd.store.storage_rule import ChangeRule
+from growd.variables import VARIABLES
 from support.clock import ManualClock
 from support.outbox import opened_at
 from support.running import in_tasks, running
@@ -335,7 +337,7 @@ async def test_a_set_point_that_is_published_again_after_a_restart_is_the_same_p
     await rig.publish(WANTED, 20.0, node=rig.client)
     await rig.outbox.flush()
     rig.clock.step(60.0)
-    rig.recorder._desired.clear()  # as after a restart
+    rig.recorder._desired[WANTED] = ChangeRule(VARIABLES["air_temperature"])  # as after a restart
     rig.bus.node("environment_1/set_points").publisher(WANTED).publish(20.0, time=since)
     await rig.publish(WANTED, 21.0, node=rig.client)
     await rig.publish(WANTED, 20.0, node=rig.client)

@@ -78,8 +78,15 @@ def test_without_a_band_every_change_is_stored():
 
 
 def test_desired_values_are_stored_when_they_change():
-    rule = ChangeRule()
+    rule = ChangeRule(PLAIN)
     values = [0.0, 0.0, 5.0, 5.0, 0.0, "lettuce", "lettuce", None, None, math.nan, 1.0]
     assert [rule.admits(value) for value in values] == [
         True, False, True, False, True, True, False, True, False, False, True,
     ]  # fmt: skip
+
+
+def test_of_a_ramp_what_leaves_the_dead_band_and_its_end_are_stored():
+    rule = ChangeRule(CO2)  # within 2 ppm
+    values = [400.0, 401.0, 402.0, 406.0, 406.5, 406.5, 406.5, 407.0, None, 407.5]
+    assert [value for value in values if rule.admits(value)] == [400.0, 406.0, 406.5, None, 407.5]
+    assert rule.admits(407.6, is_ramp=False)

@@ -5,13 +5,7 @@ modules of their names; `root` puts them together.
 """
 
 from growd.config.chamber import Chamber, chambers_of
-from growd.config.control import (
-    DerivedOptions,
-    FilterOptions,
-    InterlockOptions,
-    LightPlan,
-    Recipe,
-)
+from growd.config.control import DerivedOptions, FilterOptions, InterlockOptions, LightPlan, Recipe
 from growd.config.devices import ChannelOptions, Light, Sensor
 from growd.config.findings import ConfigError, Finding, Source
 from growd.config.outputs import Output

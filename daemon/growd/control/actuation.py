@@ -287,12 +287,7 @@ class Actuator(ABC):
                 results[output] = error
         return results
 
-    def _note(
-        self,
-        changes: dict[str, float],
-        results: Mapping[str, Written],
-        lasted_s: float,
-    ) -> None:
+    def _note(self, changes: dict[str, float], results: Mapping[str, Written], lasted_s: float) -> None:
         was_well, is_news = not self._failing, False
         failures = {name: result for name, result in results.items() if isinstance(result, Exception)}
         for output, wanted in changes.items():

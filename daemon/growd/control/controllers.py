@@ -46,14 +46,7 @@ class Controller(ABC):
     of all outputs ends it. While the outputs are held there is none: a release carries out no old command.
     """
 
-    def __init__(
-        self,
-        bus: Bus,
-        environment: str,
-        variable: str,
-        *,
-        more_inputs: tuple[str, ...],
-    ) -> None:
+    def __init__(self, bus: Bus, environment: str, variable: str, *, more_inputs: tuple[str, ...]) -> None:
         self.node: Node = bus.node(f"{environment}/controllers/{variable}")
         self._bus = bus
         self._clock = bus.clock
@@ -347,12 +340,7 @@ class DirectController(Controller):
     A command for all channels on `<environment>/commanded/light_channels` overrides a light channel too.
     """
 
-    def __init__(
-        self,
-        bus: Bus,
-        environment: str,
-        variable: str,
-    ) -> None:
+    def __init__(self, bus: Bus, environment: str, variable: str) -> None:
         self._field = _LIGHT_FIELDS.get(variable)
         self._all_channels_topic = commanded(environment, "light_channels")
         all_channels = () if self._field is None else (self._all_channels_topic,)

@@ -12,15 +12,7 @@ import msgspec
 from growd.bus.errors import shown
 from growd.recipes import formats, phased
 from growd.recipes.doubts import conflict_in, doubts
-from growd.recipes.findings import (
-    MAX_FINDINGS,
-    RecipeFinding,
-    Severity,
-    error,
-    errors,
-    warning,
-    warnings,
-)
+from growd.recipes.findings import MAX_FINDINGS, RecipeFinding, Severity, error, errors, warning, warnings
 from growd.recipes.formats import InvalidRecipeError, beyond
 from growd.recipes.grammar import RecipeFormat, fitting, misfits, published
 

@@ -61,8 +61,9 @@ class Recorder:
     - `measured`: messages of quality `ok`, rounded to the precision of the variable. Manual measurements have
       `is_manual` and are all stored. A change of the quality is a point of the category `quality` with the
       new quality as its value; the next value of quality `ok` is stored in any case.
-    - `desired`: changes; null when the set point is released. `is_manual` marks set points of clients, which
-      are published again after a restart with their time, in case they were not stored before it.
+    - `desired`: changes, of a ramp those beyond the dead band; null when the set point is released.
+      `is_manual` marks set points of clients, which are published again after a restart with their time, in
+      case they were not stored before it.
     - `commanded`: by a rule, in the category `commanded`; null when the command ends. `is_manual` marks
       commands of clients, also while a controller repeats them.
 
@@ -91,7 +92,6 @@ class Recorder:
         self._settings = settings
         self._rules: dict[str, StorageRule] = {}
         self._qualities: defaultdict[str, Quality] = defaultdict(lambda: Quality.OK)
-        self._desired: defaultdict[str, ChangeRule] = defaultdict(ChangeRule)
         self._stores_values = True
         self._messages: Subscription | None = None
         self._failed = 0
@@ -104,6 +104,7 @@ class Recorder:
             NOTE: self._of_note,
         }
         self._sources = {source.topic: (source, makers[source.category]) for source in self._find_sources()}
+        self._desired = {name: ChangeRule(each.as_variable()) for name, (each, _) in self._sources.items()}
         for name, (source, _) in self._sources.items():
             topic = bus.topics.get(name)
             if topic.is_open and source.category in {"measured", NOTE}:
@@ -198,8 +199,8 @@ class Recorder:
 
     def _of_desired(self, source: _Source, message: Message) -> Iterator[DataPoint]:
         value = message.value if message.quality is Quality.OK else None
-        if self._desired[source.topic].admits(value):
-            is_manual = message.node in {_HTTP_NODE, f"{source.environment}/set_points"}
+        is_manual = message.node in {_HTTP_NODE, f"{source.environment}/set_points"}
+        if self._desired[source.topic].admits(value, is_ramp=not is_manual):
             yield self._point(source, value, message, is_desired=True, is_manual=is_manual)
 
     def _of_commanded(self, source: _Source, message: Message) -> Iterator[DataPoint]:

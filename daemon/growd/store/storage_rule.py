@@ -75,27 +75,38 @@ class StorageRule:
         elapsed = now - self._stored_at
         if elapsed < (self._options.minimum_interval_s or 0):
             return False
-        return elapsed >= (self._options.maximum_interval_s or 0) or self._has_moved(value)
-
-    def _has_moved(self, value: Value) -> bool:
-        if isinstance(value, str) or isinstance(self._stored, str):
-            return value != self._stored
-        last, new = float(self._stored or 0), float(value or 0)
-        return abs(new - last) > max(self._absolute, self._relative * abs(last))
+        is_late = elapsed >= (self._options.maximum_interval_s or 0)
+        return is_late or _has_moved(value, self._stored, self._absolute, self._relative)
 
 
 class ChangeRule:
-    """Decides which desired values of one variable are stored: those that differ from the last one."""
+    """Decides which desired values of one variable are stored: those that differ from the last one.
 
-    def __init__(self) -> None:
+    Of a ramp, which moves with each message, only those beyond the dead band of the variable, and its end.
+    """
+
+    def __init__(self, variable: Variable) -> None:
+        self._bands = variable.absolute_band, variable.relative_band
         self._stored: list[Value] = []
+        self._newest: Value = None
 
-    def admits(self, value: Value) -> bool:
-        """Whether to store `value`; True counts as stored."""
+    def admits(self, value: Value, *, is_ramp: bool = True) -> bool:
+        """Whether to store `value`, which may be on a ramp; True counts as stored."""
+        is_moving, self._newest = is_ramp and value != self._newest, value
         if self._stored == [value] or (isinstance(value, float) and not math.isfinite(value)):
+            return False
+        is_number = value is not None and self._stored not in ([], [None])
+        if is_moving and is_number and not _has_moved(value, self._stored[0], *self._bands):
             return False
         self._stored = [value]
         return True
+
+
+def _has_moved(value: Value, stored: Value, absolute: float, relative: float) -> bool:
+    if isinstance(value, str) or isinstance(stored, str):
+        return value != stored
+    last, new = float(stored or 0), float(value or 0)
+    return abs(new - last) > max(absolute, relative * abs(last))
 
 
 def _is_measurement(value: Value) -> bool:

@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.attainment import Attainment
 from growd.control.derived.daylight import bin_at
-from growd.control.planning.light_day import (
-    UMOL,
-    LightStep,
-    Window,
-    level_for,
-    level_in_the_dark,
-    light_mol,
-)
+from growd.control.planning.light_day import UMOL, LightStep, Window, level_for, level_in_the_dark, light_mol
 from growd.control.planning.planner import Planner
 from growd.variables import DAILY_LIGHT_INTEGRAL, ILLUMINANCE, PPFD
 
