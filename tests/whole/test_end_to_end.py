@@ -164,3 +164,22 @@ async def assert_exported(program, home, stored):
 def measured(stored):
     of_one = [p for p in stored if p["environment"] == ENV and not p["is_desired"]]
     return {(p["variable"], p["timestamp"], p["value"]) for p in of_one}
+
+
+@pytest.mark.long
+async def test_a_kill_of_a_whole_climate_loses_no_note_and_damages_no_log(tmp_path, home):
+    start = functools.partial(
+        started, tmp_path, "--profile", "climate", *home.arguments, headers=home.headers
+    )
+    async with start() as program:
+        await program.heard(f"{ENV}/measured/air_temperature", lambda m: m["quality"] == "ok")
+        await program.ask("POST", f"topic/{ENV}/notes", ["water changed"])
+        await program.end(signal.SIGKILL)
+    async with start() as program:
+        assert (await program.ask("GET", "node/status"))["status"]["store"]["notices"] == []
+        await until_found(lambda: noted(program, home, "water changed"))
+        await program.end(signal.SIGTERM)
+
+
+async def noted(program, home, text):
+    return [each for each in (await program.documents(home.events)).values() if each.get("value") == text]
