@@ -15,7 +15,7 @@ import { joinRelated, readMultipart } from './multipart.mjs';
 import { express, expressPouchDB, getOrCreateDB } from './packages.mjs';
 import { queryHandlers } from './queries.mjs';
 import { Replicator } from './replicator.mjs';
-import { databaseFolders, folderName, REPLICATOR } from './storage.mjs';
+import { databaseFolders, deleting, folderName, REPLICATOR } from './storage.mjs';
 import { installValidation } from './validation.mjs';
 import { readView, serveList } from './views.mjs';
 import { copyDocument, deleteAttachment, deleteDocument, deleteIndex, postForm, putAttachment, putDocument } from './writes.mjs';
@@ -118,11 +118,16 @@ function addReplicatorRoutes(app, replicator, settings) {
 /** A function that opens the database of a folder with validation, as for a request. */
 function databaseOpener(Pouch, dataFolder, pouchApp) {
   return async (folder, creates) => {
+    const missing = new HttpError(404, 'db_not_found', `there is no database ${decodeURIComponent(folder)}`);
     if (!creates && !(await databaseFolders(dataFolder)).includes(folder)) {
-      throw new HttpError(404, 'db_not_found', `there is no database ${decodeURIComponent(folder)}`);
+      throw missing;
     }
     checkOpened(folder);
-    return pouchApp.dbWrapper.wrap(folder, await getOrCreateDB(Pouch, folder));
+    const db = await getOrCreateDB(Pouch, folder);
+    if (deleting.has(folder)) { // since
+      throw missing;
+    }
+    return pouchApp.dbWrapper.wrap(folder, db);
   };
 }
 
@@ -294,12 +299,15 @@ async function nameDatabase(databases, req, res, next) {
     return;
   }
   const folder = checkedFolder(segment);
-  const creates = req.method === 'PUT' && /^\/?(\?|$)/.test(rest);
+  const isWhole = /^\/?(\?|$)/.test(rest);
+  const creates = req.method === 'PUT' && isWhole;
   if (!creates && !(await databaseFolders(databases.dataFolder)).includes(folder)) {
     throw new HttpError(404, 'not_found', 'Database does not exist.');
   }
   checkOpened(folder);
-  databases.follow(res, folder);
+  if (!creates && !(req.method === 'DELETE' && isWhole)) {
+    databases.follow(res, folder);
+  }
   req.database = folder;
   req.url = `/${encodeURIComponent(folder)}${rest.replace(RESERVED_SEGMENT, plainSegment)}`;
   next();

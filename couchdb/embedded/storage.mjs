@@ -35,8 +35,8 @@ export async function lockDataFolder(folder) {
   return { uuid, read, write };
 }
 
-/** The folders that are being deleted, each with the promise of its end. */
-export const deleting = new Map();
+/** The folders that are being deleted. */
+export const deleting = new Set();
 
 /** The folders of the databases in `folder`. */
 export async function databaseFolders(folder) {

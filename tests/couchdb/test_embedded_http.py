@@ -114,6 +114,26 @@ async def test_what_is_asked_of_a_database_that_is_deleted_meanwhile_is_answered
     assert own_server.log.read_text() == ""
 
 
+async def test_a_database_that_many_make_and_delete_at_once_can_be_used_afterwards(own_server):
+    async with client_of(own_server.url, own_server.owner) as node:
+        whole = [("DELETE", ""), ("PUT", ""), ("GET", ""), ("PUT", ""), ("DELETE", ""), ("PUT", "")]
+        inside = [("PUT", "/doc", {}), ("GET", "/_all_docs"), *LONG.values()]
+        for number in range(12):
+            assert (await node("PUT", "/db")).status in {201, 412}
+            asked = [*whole, *inside] if number % 2 else whole
+            asking = [asyncio.create_task(node(method, f"/db{path}", *body)) for method, path, *body in asked]
+            answers = await asyncio.gather(*asking)
+            assert {each.status for each in answers} <= {200, 201, 404, 412}
+            assert (await node("PUT", "/db")).status in {201, 412}
+            assert (await node("GET", "/db")).status == 200
+            for method, path, body in (LONG["index"], LONG["find"]):
+                assert (await node(method, f"/db{path}", body)).status == 200
+            assert (await node("DELETE", "/db")).status == 200
+            assert (await node("GET", "/db")).status == 404
+    assert own_server.process.poll() is None
+    assert own_server.log.read_text() == ""
+
+
 async def test_the_tag_of_a_document_is_its_revision(node, store):
     rev = await put(node, f"{store}/doc", {"a": 1})
     answer = await node("GET", f"{store}/doc")
