@@ -56,13 +56,12 @@ _MOST_LINES: Final = 100  # of a difference
 
 
 class _Answer(msgspec.Struct):
-    """The answer of a service about recipes. `reason` is there if there is no such service."""
+    """The answer of a service about recipes."""
 
     success: bool = False
     message: str = ""
     findings: list[RecipeFinding] = []
     plan: dict[str, Any] | None = None
-    reason: str = ""
 
 
 class _Row(msgspec.Struct):
@@ -449,9 +448,9 @@ class _Asked:
         """Raises `GrowdError`; ends the program if the daemon refuses."""
         name = f"{self._environment}/{service}"
         with self._daemon.client() as client:
-            answer = client.call(name, arguments, kind=_Answer, also=(400, 404))
+            answer = client.call(name, arguments, kind=_Answer)
         if not answer.success:
-            refuse(_with_similar_ids(answer.message, self._what, self._daemon) or answer.reason)
+            refuse(_with_similar_ids(answer.message, self._what, self._daemon))
         return answer
 
 

@@ -92,9 +92,9 @@ class DaemonClient:
         """DELETE at the API. Raises `GrowdError`."""
         return self._ask("DELETE", target(resource, name), kind)
 
-    def call(self, service: str, arguments: Any, *, kind: type[T], also: tuple[int, ...] = (400,)) -> T:
-        """Call a service; HTTP statuses in `also` count as answers. Raises `GrowdError`."""
-        return self._ask("POST", target("service", service), kind, encoded(arguments), also=also)
+    def call(self, service: str, arguments: Any, *, kind: type[T]) -> T:
+        """The answer of a service, also if it refuses. Raises `GrowdError`, as for wrong arguments."""
+        return self._ask("POST", target("service", service), kind, encoded(arguments), service=True)
 
     def database(self, method: str, path: str, body: Any = None, *, kind: type[T]) -> T:
         """Send a request to the database behind the daemon; `path` is relative to the database's root.

@@ -27,7 +27,7 @@ class ClientCall(Generic[T]):
     """One request. `wait_s` is how long growd may take in addition to the client's time limit.
 
     With `of_database` the target is one of the database behind growd, relative to its root. `unknown` is what
-    to say of an unknown name. HTTP statuses in `also` are answers too.
+    to say of an unknown name. The refusal of a `service` is an answer too; that of its arguments is none.
     """
 
     method: str
@@ -37,7 +37,7 @@ class ClientCall(Generic[T]):
     form: PhotoForm | None = None
     wait_s: float = 0.0
     of_database: bool = False
-    also: tuple[int, ...] = ()
+    service: bool = False
     unknown: str = ""
 
     def headers(self) -> dict[str, str]:

@@ -89,7 +89,8 @@ class Server(msgspec.Struct, frozen=True):
             raise self._database_refusal(call, status, body, headers)
         if call.unknown and status == HTTPStatus.NOT_FOUND and refusal_of(body).ERROR:
             raise NotFoundError(call.unknown, status, "not_found")
-        if status != HTTPStatus.OK and status not in call.also and not call.of_database:
+        is_refused = call.service and status == HTTPStatus.BAD_REQUEST and b'"success"' in body
+        if status != HTTPStatus.OK and not (is_refused or call.of_database):
             raise self.refusal(status, body, headers)
         try:
             return call.decode(body)

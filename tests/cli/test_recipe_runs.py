@@ -106,6 +106,7 @@ async def test_a_recipe_is_started_later_changed_and_shown(tmp_path, growd):
     assert f"does not start at {tomorrow}: it has been stopped" in await ask("stop")
     assert "is in the past" in await ask("start", "later", "--at", "2026-01-01", status=1)
     assert "is not a time" in await ask("start", "later", "--at", "soon", status=2)
+    assert "offset" in await ask("start", "later", "--offset", "-5", status=1)
 
     await ask("start", "later", "--offset", "259200")
     changed = GERMINATION | {"course": {"air_carbon_dioxide": [{"at": 0, "value": 800}]}}
