@@ -32,7 +32,7 @@ class RecipeRefusedError(RuntimeError):
 
 
 class NotRecordedError(RecipeRefusedError, NotKeptError):
-    """It could not be saved."""
+    """It could not be saved, or what is saved could not be read yet."""
 
 
 class NoDatabaseError(RecipeRefusedError, UnavailableError):

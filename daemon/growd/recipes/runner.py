@@ -238,7 +238,7 @@ class RecipeRunner:
 
     def _refuse_unless_loaded(self) -> None:
         if not self.is_loaded:
-            raise RecipeRefusedError("the saved run has not been read yet; try again")
+            raise NotRecordedError("the saved run has not been read yet; try again")
 
     def _running(self) -> ActiveRun:
         self._refuse_unless_loaded()
