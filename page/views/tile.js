@@ -32,7 +32,7 @@ export function Tile({ environment, variable, day, kept, isWide, onOpen }) {
   const place = `${environment}/${name}`;
   if (isKnown) newest.set(place, message);
   const judgement = stateOf(variable, message, wanted, judged);
-  const lock = ["approaching", "off"].includes(judgement) ? lockOf(status, environment, [name, ...variable.outputs]) : "";
+  const lock = ["approaching", "off"].includes(judgement) ? lockOf(status, environment, [name, ...variable.outputs, ...(isLight ? ["light_illuminance"] : [])]) : "";
   const state = lock ? "held" : judgement;
   const greatest = Math.max(isKnown ? message.value : 0, wanted ?? 0); // both in one unit
   const { text, sign } = short(variable, isKnown ? message.value : null, greatest);

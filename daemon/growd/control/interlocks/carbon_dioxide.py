@@ -307,7 +307,7 @@ class NoRise(NoEffect):
         causes = "the bottle may be empty, the valve stuck or the chamber open"
         if self._fans.rest(now) >= self._effect.forget_s:
             return causes
-        when = "is on" if self._fans.is_on else f"was on until {duration(self._fans.rest(now))} ago"
+        when = "is on" if self._fans.is_on else f"was on until {duration(self._fans.rest(now))} before"
         return f"{causes}, or the exhaust fan removed the CO2; it {when}"
 
 
