@@ -39,7 +39,7 @@ def rows_of(name, seconds, path=os.environ["PATH"]):
     """The rows of one short round by case; `path` is where the benchmark finds programs."""
     done = subprocess.run(
         [sys.executable, BENCH / f"{name}.py", "--rounds", "1", "--seconds", str(seconds), "--json"],
-        env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False, timeout=110,
+        env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False, timeout=590,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]
@@ -70,7 +70,7 @@ def test_help_says_what_is_measured(script, monkeypatch, capsys):
         pytest.param(
             "page",
             {"CPU of growd with a page (reference: nobody)", "CPU for each of 10 pages"},
-            marks=pytest.mark.nightly,
+            marks=[pytest.mark.nightly, pytest.mark.timeout(600)],
         ),
         pytest.param(
             "recipe_run",
