@@ -325,6 +325,15 @@ async def test_a_desired_value_is_stored_when_it_changes_and_after_its_release(r
     assert all(point["is_desired"] and not point["is_manual"] for point in points)
 
 
+async def test_each_change_is_stored_but_of_a_ramp_of_a_recipe_only_some(rig):
+    for value in (20.0, 20.01, 20.02):
+        await rig.publish(WANTED, value, node=rig.client)
+    runner = rig.bus.node("environment_1/recipe_runner")
+    for value in (20.03, 20.04, 25.0, 25.01, 25.02, 25.02):
+        await rig.publish(WANTED, value, node=runner)
+    assert [point["value"] for point in await rig.stored()] == [20.0, 20.01, 20.02, 25.0, 25.02]
+
+
 async def test_measurements_and_set_points_of_clients_are_marked_manual(rig):
     await rig.publish(CO2, 400.0, node=rig.client)
     await rig.publish(WANTED, 20.0, node=rig.client)

@@ -88,5 +88,11 @@ def test_desired_values_are_stored_when_they_change():
 def test_of_a_ramp_what_leaves_the_dead_band_and_its_end_are_stored():
     rule = ChangeRule(CO2)  # within 2 ppm
     values = [400.0, 401.0, 402.0, 406.0, 406.5, 406.5, 406.5, 407.0, None, 407.5]
-    assert [value for value in values if rule.admits(value)] == [400.0, 406.0, 406.5, None, 407.5]
-    assert rule.admits(407.6, is_ramp=False)
+    assert [value for value in values if rule.admits(value, repeats=True)] == [
+        400.0,
+        406.0,
+        406.5,
+        None,
+        407.5,
+    ]
+    assert rule.admits(407.6)

@@ -61,7 +61,7 @@ class Recorder:
     - `measured`: messages of quality `ok`, rounded to the precision of the variable. Manual measurements have
       `is_manual` and are all stored. A change of the quality is a point of the category `quality` with the
       new quality as its value; the next value of quality `ok` is stored in any case.
-    - `desired`: changes, of a ramp those beyond the dead band; null when the set point is released.
+    - `desired`: changes; of a ramp of a recipe only some; null when the set point is released.
       `is_manual` marks set points of clients, which are published again after a restart with their time, in
       case they were not stored before it.
     - `commanded`: by a rule, in the category `commanded`; null when the command ends. `is_manual` marks
@@ -200,7 +200,8 @@ class Recorder:
     def _of_desired(self, source: _Source, message: Message) -> Iterator[DataPoint]:
         value = message.value if message.quality is Quality.OK else None
         is_manual = message.node in {_HTTP_NODE, f"{source.environment}/set_points"}
-        if self._desired[source.topic].admits(value, is_ramp=not is_manual):
+        repeats = message.node == f"{source.environment}/recipe_runner"  # others publish a change once
+        if self._desired[source.topic].admits(value, repeats=repeats):
             yield self._point(source, value, message, is_desired=True, is_manual=is_manual)
 
     def _of_commanded(self, source: _Source, message: Message) -> Iterator[DataPoint]:

@@ -82,7 +82,8 @@ class StorageRule:
 class ChangeRule:
     """Decides which desired values of one variable are stored: those that differ from the last one.
 
-    Of a ramp, which moves with each message, only those beyond the dead band of the variable, and its end.
+    A publisher that repeats its value may ramp it from message to message. Then only values beyond the dead
+    band of the variable are stored, and the one on which the ramp ends.
     """
 
     def __init__(self, variable: Variable) -> None:
@@ -90,9 +91,9 @@ class ChangeRule:
         self._stored: list[Value] = []
         self._newest: Value = None
 
-    def admits(self, value: Value, *, is_ramp: bool = True) -> bool:
-        """Whether to store `value`, which may be on a ramp; True counts as stored."""
-        is_moving, self._newest = is_ramp and value != self._newest, value
+    def admits(self, value: Value, *, repeats: bool = False) -> bool:
+        """Whether to store `value`, of a publisher that may repeat it; True counts as stored."""
+        is_moving, self._newest = repeats and value != self._newest, value
         if self._stored == [value] or (isinstance(value, float) and not math.isfinite(value)):
             return False
         is_number = value is not None and self._stored not in ([], [None])
