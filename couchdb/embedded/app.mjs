@@ -299,13 +299,13 @@ async function nameDatabase(databases, req, res, next) {
     return;
   }
   const folder = checkedFolder(segment);
-  const isWhole = /^\/?(\?|$)/.test(rest);
-  const creates = req.method === 'PUT' && isWhole;
+  const comesOrGoes = ['PUT', 'DELETE'].includes(req.method) && /^\/?(\?|$)/.test(rest);
+  const creates = comesOrGoes && req.method === 'PUT';
   if (!creates && !(await databaseFolders(databases.dataFolder)).includes(folder)) {
     throw new HttpError(404, 'not_found', 'Database does not exist.');
   }
   checkOpened(folder);
-  if (!creates && !(req.method === 'DELETE' && isWhole)) {
+  if (!comesOrGoes) {
     databases.follow(res, folder);
   }
   req.database = folder;

@@ -117,11 +117,11 @@ class VariableFigures(msgspec.Struct, frozen=True):
 class OutputFigures(msgspec.Struct, frozen=True):
     """One output. `is_counted`: `on_s`, `starts` and its use are from its counters, of what was written.
 
-    Days have their part of these by its commands. The rest is by its commands, of which a switch is on from
-    0.5 on. `known_s` is the time with a known command, `on_s` the part of it with the output on, `starts` how
-    often it was switched on, `mean_level` the mean command. `starts` of a time of which only rollups are left
-    are not known: then it is None. `litres` are known if the flow is configured, `energy_kwh` if the power
-    is; `grams` are those of CO2.
+    Days share these as the commands of each day say. The rest is by its commands, of which a switch is on
+    from 0.5 on. `known_s` is the time with a known command, `on_s` the part of it with the output on,
+    `starts` how often it was switched on, `mean_level` the mean command. `starts` of a time of which only
+    rollups are left are not known: then it is None. `litres` are known if the flow is configured,
+    `energy_kwh` if the power is; `grams` are those of CO2.
     """
 
     variable: str
