@@ -41,6 +41,7 @@ class TestTimeWeights:
         assert whole(figures) == (200, 10, 15, 20)
         figures = figures_of(value(-700, WARMTH, 10), value(100, WARMTH, 20), end=200)
         assert whole(figures) == (100, 20, 20, 20)
+        assert whole(figures_of(value(-60, WARMTH, 10), end=200)) == (200, 10, 10, 10)
 
     def test_a_sensor_without_a_value_ends_the_value(self):
         figures = figures_of(
