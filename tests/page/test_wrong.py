@@ -77,12 +77,12 @@ async def test_an_interlock_that_waits_for_a_reset_gets_one_after_a_question(tmp
         await client.call("simulator/inject_fault", kind="without_effect", device="valve")
         await client.publish("commanded/air_carbon_dioxide_valve_on", 1)
         await expect(verdict(page)).to_contain_text("CO₂ valve held: No rise after a dose")
+        await client.publish("commanded/air_carbon_dioxide_valve_on", None)
         await client.publish("desired/air_carbon_dioxide", 3_000)
         await expect(card(page, "CO₂")).to_contain_text("held: No rise after a dose")
         await client.publish("desired/air_carbon_dioxide", None)
         chip = page.get_by_role("button", name="CO₂ valve shut")  # whatever is commanded
         await expect(chip).to_contain_text("Held by an interlock")
-        await client.publish("commanded/air_carbon_dioxide_valve_on", None)
         await client.until(client.status, lambda now: not any(each["held_by"] for each in now["variables"]))
         await page.reload()
         await expect(chip).to_contain_text("Held by an interlock")  # also while nothing commands it
