@@ -71,7 +71,8 @@ class Database:
         )
         self.prepared = asyncio.Event()  # set by the first `prepare` that succeeds
         self.made: set[str] = set()
-        """The databases that `prepare` has made."""
+        """The databases that the first `prepare` has made."""
+        self.on_lost: Callable[[str], None] = lambda _: None  # gets each that a later `prepare` has made
         self._preparing = asyncio.Lock()  # two at once would conflict
         self._is_silent = False
         self._when_up: list[Callable[[], None]] = []
@@ -160,7 +161,8 @@ class Database:
         if self.is_embedded:
             await self.until_up()
         async with self._preparing:
-            await bootstrap(self.couch, self._files, self.design, self.names, self.made.add)
+            on_made = self.on_lost if self.prepared.is_set() else self.made.add
+            await bootstrap(self.couch, self._files, self.design, self.names, on_made)
         self.prepared.set()
 
     async def index_build(self, database: str) -> IndexBuild | None:
