@@ -148,7 +148,10 @@ def _check_configuration(
     for credential in systemd_credentials(configuration):
         echo_text(f"{credential}: not checked; only the service can read systemd credentials")
     doubtful = f", with {counted(len(warnings), 'warning')}" if warnings else ""
-    echo_text(f"The configuration is valid, for {hardware_of(configuration)}{doubtful}.")
+    untested = (
+        "" if configuration.simulator.enabled else "; whether it can be used was not tested: add --hardware"
+    )
+    echo_text(f"The configuration is valid, for {hardware_of(configuration)}{doubtful}{untested}.")
 
 
 def _check_database(config: Config) -> None:

@@ -434,7 +434,7 @@ async def test_an_embedded_database_continues_after_a_restart_on_another_port(si
         )
         database.when_up(replication.look_now)
         async with in_tasks(database):
-            await database._embedded.ready()
+            await database.embedded.ready()
             await database.couch.create(database.names.points)
             async with in_tasks(replication):
                 await until_state(replication, "running", lag=0)

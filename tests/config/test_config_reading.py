@@ -113,6 +113,7 @@ CONFLICTS = {
         ("[store]\nmax_age_s = true", '[combine]\nair_temperature = "median"', "combine"),
         ("[[sensor]]\nname = 5", '[couchdb]\nurl = "box:5984"', "couchdb"),
         ('[[notify]]\nname = "a"\nkind = "smtp"', "[retention]\nkeep_days = 1", "retention"),
+        ("[environment]\ntime_zone = 5", '[[output]]\nname = "a"\npin = 1\ndrives = ["warmth"]', "output"),
     ],
 )
 def test_a_wrong_type_does_not_hide_faults_of_other_sections(file, wrong, other, path):
@@ -171,6 +172,10 @@ def test_a_wrong_kind_does_not_hide_the_faults_of_other_devices(file, chamber, s
     [
         ('[http]\nhost = 5\n[couchdb]\nurl = "http://127.0.0.1:1"', ""),
         ("[mqtt]\nhost = 5", '[[sensor]]\nname = "a"\nkind = "mqtt"\ntopic = "t"\nvariable = "water_ph"'),
+        (
+            '[environment]\nid = "a"\ntime_zone = 5',
+            '[topics]\n"environment_1/measured/air_temperature" = "std_msgs/Float64"',
+        ),
         ('[[notify]]\nname = "a"\nkind = 5', '[[alert]]\nname = "x"\nkind = "no_value"\nchannels = ["a"]'),
         ('[[sensor]]\nname = "a"\nkind = 5', '[[alert]]\nname = "x"\nkind = "device_failed"\ndevice = "a"'),
     ],

@@ -159,6 +159,12 @@ async def test_on_a_full_disk_a_set_point_applies_and_the_answer_warns(chamber):
         words = await chamber.post(TEMPERATURE, 21.5)
         assert words == "could not be saved, so it ends with a restart: [Errno 28] No space left on device"
         assert now(chamber) == 21.5
+        released = await chamber.post(TEMPERATURE, None)
+        assert (
+            released
+            == "could not be saved, so a restart may set it again: [Errno 28] No space left on device"
+        )
+        await chamber.post(TEMPERATURE, 21.5)
         node = chamber.runner.node
         (problem,) = node.details()["problems"]  # at once
         assert (problem["code"], problem["is_failure"]) == ("set_points_not_saved", True)

@@ -6,10 +6,12 @@ from msgspec.structs import replace
 
 from growd.bus import Bus
 from growd.host.hold import Hold, Holder
+from growd.host.machine import MachineStatus
 from growd.status.model import DeviceStatus, InterlockStatus, OpenAlert, Problem
 from growd.status.notices import CHECK_DEVICE, notices_of
 from growd.status.status_node import StatusNode
 from growd.store.database_node import DatabaseStatus
+from growd.store.errors import DiskFullError
 from growd.store.index_builds import IndexBuild
 from support.clock import ManualClock
 from support.status import EMPTY, NEVER, STORE
@@ -61,6 +63,21 @@ def test_a_notice_names_the_service_that_helps():
     assert [each.service for each in NOTICES if each.kind == "hold"] == ["hold/release", ""]
     (notice,) = notices_of(replace(EMPTY, alerts=[replace(ALERT, acknowledged_by="ann")]))
     assert (notice.severity, notice.service, notice.code) == ("note", "", "alert_acknowledged")
+
+
+def test_what_can_not_be_saved_or_sent_has_a_remedy():
+    refused = str(DiskFullError("the database has no room on its disk (POST /points/_bulk_docs got 500)"))
+    machine = MachineStatus("1", "3.11", 60.0, True, disk_bytes=1_000_000, disk_free_bytes=0)
+    codes = ("alerts_not_saved", "hold_not_saved", "interlocks_not_saved", "set_points_not_saved")
+    status = replace(
+        EMPTY,
+        problems=[Problem("can't be saved", code=code) for code in codes],
+        database=DatabaseStatus("embedded", True),
+        store=replace(STORE, saving="read-only", shipping=refused),
+    )
+    found = notices_of(status)
+    assert (len(found), all(each.remedy for each in found)) == (6, True)
+    assert [each.code for each in notices_of(replace(status, machine=machine))] == ["disk_full"]
 
 
 def test_a_notice_says_what_it_is_about_and_since_when():

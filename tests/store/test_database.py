@@ -1,18 +1,23 @@
 """Bootstrap and shipping against a real database: the embedded one, or the CouchDB of GROWD_TEST_COUCHDB."""
 
 import asyncio
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from types import SimpleNamespace
 
 import aiohttp
 import pytest
 
+from growd.bus import Bus
+from growd.config import Config
 from growd.store.bootstrap import bootstrap, read_design, supports_last
 from growd.store.couch import Couch
 from growd.store.database import Database
 from growd.store.embedded import EmbeddedDatabase
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, DesignFileError
+from growd.store.history.query import HistoryQuery
 from growd.store.points import PointMaker
 from growd.store.shipper import Shipper
+from growd.wiring.database import configured_history
 from support.clock import ManualClock
 from support.couch_client import FILES
 from support.outbox import add_durably
@@ -218,10 +223,42 @@ async def test_a_failed_start_of_the_embedded_server_is_the_reason_of_each_error
             await database.stranger.get("db", "any")
         async with in_tasks(database):
             reason = f"no database is running: .* can't be started with {node}: No such file or directory"
-            await ManualClock().until(lambda: database._embedded.fault)
+            await ManualClock().until(lambda: database.embedded.fault)
             for client in (database.couch, database.stranger):
                 with pytest.raises(CouchUnavailableError, match=reason):
                     await client.get("db", "any")
+
+
+async def test_what_waits_for_the_embedded_server_ends_when_it_is_silent(tmp_path):
+    async def serve(reader, writer):
+        await reader.read()
+
+    async with StandIn(serve) as hanging, Database(files=FILES, data=tmp_path, design_name="svc") as database:
+        given_up = []
+        database.on_silent = lambda: given_up.append(True)
+        shipper = SimpleNamespace(reading=nullcontext)
+        core = SimpleNamespace(
+            config=Config(),
+            database=database,
+            storage=SimpleNamespace(shipper=shipper, holds_s=lambda _: 60.0),
+            bus=Bus(ManualClock()),
+        )
+        query = HistoryQuery("environment_1", (), 0.0, 60.0, 2)
+        async with configured_history(core) as history:
+
+            async def ask():
+                async with history.answering(query):
+                    pass
+
+            database.embedded._come_up(hanging.port)
+            waiting = [asyncio.create_task(each) for each in (database.couch.get("db", "any"), ask())]
+            await ManualClock().until(lambda: hanging.connections > 2)
+            database.embedded._go_down()
+            database.embedded.on_silent()
+            for each in waiting:
+                with pytest.raises(CouchUnavailableError, match="no database is running"):
+                    await each
+        assert given_up == [True]
 
 
 async def test_reading_a_recipe_waits_for_the_embedded_server_to_start(tmp_path, monkeypatch):

@@ -44,7 +44,7 @@ async def test_a_server_that_was_restarted_is_shown_as_a_note(tmp_path, monkeypa
         assert (information["database"]["kind"], information["problems"]) == ("embedded", [])
         for count in ("hangs", "crashes"):
             with monkeypatch.context() as patched:
-                patched.setattr(Database, count, 2)
+                patched.setattr(node._database.embedded, count, 2)
                 (problem,) = node.node.information()["problems"]
             said(problem["text"])
             assert problem["is_note"]

@@ -70,7 +70,7 @@ async def test_damage_to_the_store_brings_no_old_state_back(killed, damage):
 @pytest.mark.parametrize("damage", OF_A_FILE)
 async def test_without_the_file_a_numbered_state_is_lost(killed, damage):
     DAMAGES[damage](killed / FILE_NAME)
-    reason = f"{FILE_NAME} is {'missing' if damage == 'deleted' else 'damaged'}"
+    reason = rf"\({FILE_NAME}\) is {'missing' if damage == 'deleted' else 'damaged'}"
     for _ in range(2):  # a start that saves nothing does not change that
         async with opened(killed) as memory:
             with pytest.raises(ValueError, match=reason):
@@ -102,7 +102,7 @@ async def test_without_both_files_traces_of_an_earlier_run_mean_a_loss(killed, d
     DAMAGES[damage](killed / NAME)
     for _ in range(2):
         async with opened(killed) as memory:
-            with pytest.raises(ValueError, match=r"growd\.sqlite3 was|interlocks\.json is missing"):
+            with pytest.raises(ValueError, match=r"growd\.sqlite3 was|interlocks\.json\) is missing"):
                 await memory.state(KEY)
 
 

@@ -190,25 +190,45 @@ async def test_another_name_serves_old_clients(tmp_path, database_server):
 
 
 @pytest.mark.long
-async def test_a_database_that_is_missing_at_a_later_start_is_a_warning(
+async def test_a_database_that_is_missing_later_is_made_again_with_a_warning_and_an_event(
     tmp_path, database_server, monkeypatch, caplog
 ):
     monkeypatch.setattr("growd.wiring.store.DRAIN_S", PATIENCE_S)  # which asks the database
-    sentence = "the database was missing and was created again; it lacks the points of earlier runs"
-    async with home_on(database_server, shared=True) as home:
-        config = load(None, ("http.port=0", *home.settings))
-        for _ in range(2):
-            async with serving(App(config, tmp_path, database_wait_s=PATIENCE_S)):
-                pass
-        assert sentence not in caplog.messages
-        async with (
-            aiohttp.ClientSession(headers=home.headers) as session,
-            session.delete(f"{database_server.url}/{home.points}") as response,
-        ):
+
+    async def ask(method, path):
+        async with session.request(method, f"{database_server.url}/{path}") as response:
             assert response.status == 200
-        async with serving(App(config, tmp_path, database_wait_s=PATIENCE_S)):
-            pass
-    assert sentence in caplog.messages
+            return await response.json()
+
+    async def until_lost(*names):
+        lost = set()
+        async with asyncio.timeout(PATIENCE_S):
+            while lost != {*names}:
+                await call(client, "service/store/retry_rejected", {})  # sends what waits
+                found = await informed(client, "store", "problems")
+                lost = {each["name"] for each in found if each["code"] == "database_made_again"}
+
+    async with (
+        home_on(database_server, shared=True) as home,
+        aiohttp.ClientSession(headers=home.headers) as session,
+    ):
+        config = load(None, ("http.port=0", *home.settings))
+        recipes = f"{home.prefix}recipes"
+        for _ in range(2):
+            async with serving(App(config, tmp_path, database_wait_s=PATIENCE_S)) as client:
+                await until_lost()
+        await ask("DELETE", home.points)
+        async with serving(App(config, tmp_path, database_wait_s=PATIENCE_S)) as client:
+            await until_lost(home.points)
+        async with serving(App(config, tmp_path, database_wait_s=PATIENCE_S)) as client:
+            for name in (recipes, home.points):
+                await ask("DELETE", name)
+            await until_lost(home.points, recipes)
+        rows = (await ask("GET", f"{home.events}/_all_docs?include_docs=true"))["rows"]
+    details = [row["doc"].get("details", {}) for row in rows]
+    told = [each["database"] for each in details if each.get("code") == "database_made_again"]
+    assert sorted(told) == [home.points, home.points, recipes]
+    assert len([each for each in caplog.messages if "was created again" in each]) == len(told)
 
 
 async def test_health_is_lost_while_an_output_cannot_be_switched_off(tmp_path):

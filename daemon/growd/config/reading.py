@@ -125,8 +125,8 @@ def load(
 def _is_sound(finding: Finding, faulty: set[str]) -> bool:
     """Whether a finding does not follow from what was left out of the `faulty` sections."""
     section = _section(finding)
-    if section in _DEVICES and finding.path[-1] not in _OF_OTHERS:
-        faulty = faulty - _DEVICES
+    if section in _DEVICES:
+        faulty = faulty - {"environment", *(() if finding.path[-1] in _OF_OTHERS else _DEVICES)}
     return faulty.isdisjoint(_DEPENDS_ON.get(section, {section, *faulty - _READ_BY_NONE}))
 
 

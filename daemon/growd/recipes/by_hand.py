@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from growd.recipes.plan import Written
 
 _log = logging.getLogger(__name__)
-
-_NOT_SAVED: Final = "; could not be saved, so it ends with a restart: "
 
 
 class SetPoint(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -182,7 +180,8 @@ class SetPointsByHand:
         try:
             await self.save()
         except OSError as error:
-            words += f"{_NOT_SAVED if words else _NOT_SAVED.removeprefix('; ')}{error}"
+            then = "a restart may set it again" if message.value is None else "it ends with a restart"
+            words += f"{words and '; '}could not be saved, so {then}: {error}"
         return words
 
     def _range_warning(self, variable: str, message: Message) -> str:

@@ -19,7 +19,7 @@ Key: TypeAlias = "tuple[str, str]"
 _OF_DATABASE = frozenset(("database_takes_no_points", "journal_waits", "rollups_not_written"))
 """Codes of problems that follow from a database that takes no points."""
 
-_NOT_SAVED = frozenset(("alerts_not_saved", "hold_not_saved", "interlocks_not_saved", "set_points_not_saved"))
+NOT_SAVED = frozenset(("alerts_not_saved", "hold_not_saved", "interlocks_not_saved", "set_points_not_saved"))
 """Codes of problems that follow from a full disk."""
 
 
@@ -43,12 +43,13 @@ def _of_storage(status: Status) -> Iterator[tuple[Key, Key]]:
     yield ("store", "outbox"), ("store", "database")
     yield ("store", "saving"), ("machine", "disk")
     yield ("store", "lost"), ("machine", "disk")
-    if status.database is not None and DISK_FULL.search(status.database.reason or ""):
+    reasons = getattr(status.database, "reason", None), getattr(status.store, "shipping", None)
+    if DISK_FULL.search(f"{reasons}"):
         yield ("database", ""), ("machine", "disk")
     for each in status.problems:
         if each.code in _OF_DATABASE:
             yield ("problem", each.key), ("store", "database")
-        elif each.code in _NOT_SAVED:
+        elif each.code in NOT_SAVED:
             yield ("problem", each.key), ("machine", "disk")
 
 

@@ -13,7 +13,7 @@ from growd.bus.errors import counted
 from growd.bus.messages import Quality
 from growd.host.hold import Holder
 from growd.runtime.text import in_symbols
-from growd.status.causes import causes_of
+from growd.status.causes import NOT_SAVED, causes_of
 from growd.status.model import Notice, has_little_disk
 from growd.variable_names import VARIABLE_NAMES
 from growd.variables import VARIABLES
@@ -70,6 +70,8 @@ _ADVICE: Final = re.compile(r": (?=(?:add|calibrate|check|install|plug|run|set|s
 
 CAMERA: Final = "device_camera"
 """The code of a failed camera, whose reason says what to check."""
+CHECK_DISK: Final = "Check the disk of the data folder."
+WAIT: Final = "Points wait on the disk until it takes them."
 MAKE_ROOM: Final = "Delete files that nobody needs, or use a larger disk."
 SEVERITIES: Final = ("failure", "warning", "note")
 _ALERT_SEVERITIES: Final[dict[str, Severity]] = {"critical": "failure", "warning": "warning", "info": "note"}
@@ -280,7 +282,8 @@ def _of_store(status: Status) -> Iterator[Notice]:
     fields: dict[str, Any]
     if store.saving:
         text, fields = f"points can't be saved: {store.saving}", {"reason": store.saving}
-        yield Notice("failure", "store", text, "saving", code="points_not_saved", fields=fields)
+        of_saving = partial(Notice, "failure", "store", text, "saving")
+        yield of_saving(code="points_not_saved", fields=fields, remedy=CHECK_DISK)
     if store.has_lost(status.time):
         text, remedy = "points were lost for lack of room", "Make room on the disk of the data folder."
         yield Notice(
@@ -290,7 +293,8 @@ def _of_store(status: Status) -> Iterator[Notice]:
     if store.shipping:
         text = f"the database does not take points: {store.shipping}; {store.waiting} wait"
         fields = {"reason": store.shipping, "points": store.waiting}
-        yield Notice("warning", "store", text, "database", store.since, code="points_wait", fields=fields)
+        waits = partial(Notice, "warning", "store", text, "database", store.since)
+        yield waits(code="points_wait", fields=fields, remedy=WAIT)
     if store.rejected:
         text = f"{counted(store.rejected, 'point')} refused by the database"
         fields, service = {"points": store.rejected}, "store/retry_rejected"
@@ -331,7 +335,7 @@ def _of_problems(status: Status, people: People) -> Iterator[Notice]:
         code, name = each.code or "problem", each.key
         yield Notice(
             severity, "problem", people.said(each.text), name, 0.0, each.service,
-            code=code, fields=each.fields, remedy=each.remedy,
+            code=code, fields=each.fields, remedy=each.remedy or (CHECK_DISK if code in NOT_SAVED else ""),
             environment=str(each.fields.get("environment", "")),
         )  # fmt: skip
 

@@ -17,6 +17,7 @@ from growd.store.errors import CouchAnswerTooLargeError, CouchRefusedError, Couc
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
 
 Document = dict[str, Any]
 
@@ -35,9 +36,9 @@ class Couch:
 
     `base_url` is an address, or a callable that gives the present one (None while the server restarts).
     `credentials` are sent as Basic (RFC 7617), or else those in the address (`http://user:password@host`),
-    which are never shown. `heard` gets after each request for JSON whether there was an answer. Every call
-    raises `CouchUnavailableError` (no complete answer, 408, 429, 5xx) or `CouchRefusedError` (other answers
-    that are not 2xx).
+    which are never shown. `heard` gets after each request for JSON whether there was an answer; `waiting` is
+    entered around each, and may end it with TimeoutError. Every call raises `CouchUnavailableError` (no
+    complete answer, 408, 429, 5xx) or `CouchRefusedError` (other answers that are not 2xx).
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Couch:
         timeout: float = 60.0,
         max_answer: int = 32 * 1024 * 1024,
         heard: Callable[[bool], None] = lambda _: None,
+        waiting: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext,
     ) -> None:
         self._session = session
         self._base_url = base_url
@@ -56,6 +58,7 @@ class Couch:
         self._timeout = aiohttp.ClientTimeout(total=timeout, connect=min(timeout, 10.0))
         self._max_answer = max_answer
         self._heard = heard
+        self._waiting = waiting
 
     async def server(self) -> Document:
         """GET /: vendor and version (docs.couchdb.org/en/3.5.x/api/server/common.html)."""
@@ -293,10 +296,14 @@ class Couch:
         options: Any = {"headers": headers, "timeout": self._timeout, "allow_redirects": False}
         try:
             with unavailable_as(f"{method} {path}", self._timeout.total):
-                async with self._session.request(method, url, data=data, **options) as response:
+                async with (
+                    self._waiting(),
+                    self._session.request(method, url, data=data, **options) as response,
+                ):
                     answer = response.status, await self._read(response)
         except CouchUnavailableError as error:
             self._heard(isinstance(error, CouchAnswerTooLargeError))
+            self._target(path, query)  # raises why, if it is down by now
             raise
         self._heard(True)
         return answer
@@ -320,10 +327,6 @@ class Couch:
 
     def _target(self, path: str, query: Mapping[str, Any]) -> tuple[URL, dict[str, str]]:
         """The address of a request, and its login."""
-        url, credentials = self._address(path, query)
-        return url, {"Authorization": aiohttp.encode_basic_auth(*credentials)} if credentials else {}
-
-    def _address(self, path: str, query: Mapping[str, Any]) -> tuple[URL, tuple[str, str] | None]:
         base = self._base_url() if callable(self._base_url) else self._base_url
         if base is None:
             raise CouchUnavailableError("no database is running")
@@ -334,7 +337,8 @@ class Couch:
         parts = urlsplit(str(url.with_user(None)))
         text = "&".join(f"{name}={quote(_query_text(name, value), safe='')}" for name, value in query.items())
         whole = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") + path, text, ""))
-        return URL(whole, encoded=True), credentials
+        headers = {"Authorization": aiohttp.encode_basic_auth(*credentials)} if credentials else {}
+        return URL(whole, encoded=True), headers
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         parts = bytearray()

@@ -16,7 +16,7 @@ from growd.store.errors import CouchError, CouchUnavailableError
 from growd.store.index_builds import index_build
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from growd.store.index_builds import IndexBuild
@@ -62,7 +62,7 @@ class Database:
         self._files = files
         self._external = URL(url) if url else None
         self._credentials = credentials
-        self._embedded = EmbeddedDatabase(
+        self.embedded = EmbeddedDatabase(
             node,
             files / "embedded" / "server.mjs",
             data,
@@ -71,11 +71,14 @@ class Database:
         )
         self.prepared = asyncio.Event()  # set by the first `prepare` that succeeds
         self.made: set[str] = set()
-        """The databases that `prepare` has made."""
+        """The databases that the first `prepare` has made."""
+        self.on_lost: Callable[[str], None] = lambda _: None  # gets each that a later `prepare` has made
         self._preparing = asyncio.Lock()  # two at once would conflict
         self._is_silent = False
         self._when_up: list[Callable[[], None]] = []
-        self._embedded.on_up = self._come_up
+        self._limits: set[asyncio.Timeout] = set()
+        self.on_silent: Callable[[], None] = lambda: None  # called when the embedded server does not answer
+        self.embedded.on_up, self.embedded.on_silent = self._come_up, self._give_up
         self._session: aiohttp.ClientSession | None = None
         self.couch: Couch
         self.stranger: Couch
@@ -89,9 +92,11 @@ class Database:
         base = (
             str(self._external)
             if self._external is not None
-            else lambda: self._running(self._embedded.owner_url)
+            else lambda: self._running(self.embedded.owner_url)
         )
-        self.couch = Couch(self._session, base, credentials=self._credentials, heard=self._heard)
+        self.couch = Couch(
+            self._session, base, credentials=self._credentials, heard=self._heard, waiting=self.waiting
+        )
         self.stranger = Couch(self._session, lambda: self._running(self.address), heard=self._heard)
         return self
 
@@ -104,16 +109,6 @@ class Database:
         return self._external is None
 
     @property
-    def hangs(self) -> int:
-        """How often the embedded server was restarted since it did not answer."""
-        return self._embedded.hangs
-
-    @property
-    def crashes(self) -> int:
-        """How often the embedded server crashed and was restarted."""
-        return self._embedded.crashes
-
-    @property
     def closed(self) -> frozenset[str]:
         """Databases hidden from clients: the embedded server has no users, so growd blocks them."""
         return _PASSWORDS if self._external is None else frozenset()
@@ -122,7 +117,7 @@ class Database:
     def address(self) -> str | None:
         """The present address without credentials; None while the embedded server is down or silent."""
         if self._external is None:
-            return self._embedded.url
+            return self.embedded.url
         return str(self._external.with_user(None)).rstrip("/")
 
     @property
@@ -137,20 +132,26 @@ class Database:
         """Also call this each time the server starts to listen, or answers again."""
         self._when_up.append(call)
 
-    def when_silent(self, call: Callable[[], None]) -> None:
-        """Call this when the embedded server does not answer any more."""
-        self._embedded.on_silent = call
+    @contextlib.asynccontextmanager
+    async def waiting(self) -> AsyncIterator[None]:
+        """Raises TimeoutError in the body when the embedded server does not answer any more."""
+        async with asyncio.timeout(None) as limit:
+            self._limits.add(limit)
+            try:
+                yield
+            finally:
+                self._limits.discard(limit)
 
     async def run(self) -> None:
         """Keep the embedded server running until cancelled; does nothing for an external server."""
         if self.is_embedded:
-            await self._embedded.run()
+            await self.embedded.run()
 
     async def until_up(self) -> None:
         """Wait for the embedded server. Raises `CouchUnavailableError` after `READY_S`."""
         try:
             async with asyncio.timeout(READY_S):
-                await self._embedded.ready()
+                await self.embedded.ready()
         except TimeoutError:
             sentence = f"the embedded database has not come up within {READY_S:g} s{self._why_down()}"
             raise CouchUnavailableError(sentence) from None
@@ -160,7 +161,8 @@ class Database:
         if self.is_embedded:
             await self.until_up()
         async with self._preparing:
-            await bootstrap(self.couch, self._files, self.design, self.names, self.made.add)
+            on_made = self.on_lost if self.prepared.is_set() else self.made.add
+            await bootstrap(self.couch, self._files, self.design, self.names, on_made)
         self.prepared.set()
 
     async def index_build(self, database: str) -> IndexBuild | None:
@@ -176,6 +178,11 @@ class Database:
             self._come_up()
         self._is_silent = not is_answer
 
+    def _give_up(self) -> None:
+        for limit in self._limits:
+            limit.reschedule(0)
+        self.on_silent()
+
     def _come_up(self) -> None:
         self._is_silent = False
         for call in self._when_up:
@@ -188,7 +195,7 @@ class Database:
         return address
 
     def _why_down(self) -> str:
-        return f": {self._embedded.fault}" if self._embedded.fault else ""
+        return f": {self.embedded.fault}" if self.embedded.fault else ""
 
     async def recipe(self, recipe_id: str) -> dict[str, Any]:
         """A recipe by its id, with `_conflicts`. Raises LookupError if there is none, and `CouchError`.
@@ -198,7 +205,7 @@ class Database:
         if self.is_embedded:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(START_S):
-                    await self._embedded.ready()
+                    await self.embedded.ready()
                     await self.prepared.wait()
             if self.address is None:
                 sentence = (

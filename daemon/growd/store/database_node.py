@@ -79,7 +79,8 @@ class DatabaseNode:
 
     def _problems(self) -> list[dict[str, Any]]:
         """Hangs and crashes, shown until growd ends, since a request may have caused them on purpose."""
-        happened = {"stopped answering": self._database.hangs, "crashed": self._database.crashes}
+        embedded = self._database.embedded
+        happened = {"stopped answering": embedded.hangs, "crashed": embedded.crashes}
         times = {what: counted(number, "time") for what, number in happened.items() if number}
         return [
             {

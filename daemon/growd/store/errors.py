@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-DISK_FULL: Final = re.compile("enospc|No space left on device")
+DISK_FULL: Final = re.compile("enospc|No space left on device|no room on its disk")
 """A full disk, in the errors of CouchDB (Erlang) and of the kernel, which LevelDB repeats."""
 
 

@@ -82,10 +82,11 @@ class InterlockMemory:
 
     def _why_lost(self, in_store: _Kept | None) -> str:
         """Why the file may have had a state, or a newer one than the store; "" if it had none."""
+        file = f"the saved state of the interlocks ({self._path.name})"
         if self._damage:
-            return f"{self._path.name} {self._damage}"
+            return f"{file} {self._damage}"
         if in_store is not None:
-            return f"{self._path.name} is missing" if _number(in_store) else ""
+            return f"{file} is missing" if _number(in_store) else ""
         return self._local.lost if self._found is None else ""
 
 

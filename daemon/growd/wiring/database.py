@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from growd.store.history.query import CATEGORIES
 from growd.wiring.files import read_credentials, shipped_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import AsyncIterator, Collection
     from pathlib import Path
 
     from growd.bus import Bus
@@ -45,9 +46,15 @@ def configured_database(config: Config, data: Path, owner: tuple[int, int] | Non
 def configured_history(core: Core) -> History:
     """The history of all environments; enter it before use."""
     config, database = core.config, core.database
+
+    @asynccontextmanager
+    async def reading() -> AsyncIterator[None]:
+        async with database.waiting(), core.storage.shipper.reading():
+            yield
+
     return History(
         partial(point_source, config, database),
-        core.storage.shipper.reading,
+        reading,
         partial(known_variables, frozenset(config.chambers()), core.bus),
         building=None if database.is_embedded else database.index_build,
         holds_s=core.storage.holds_s,

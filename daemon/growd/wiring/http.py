@@ -50,7 +50,7 @@ async def serving(core: Core, status: StatusNode, reloader: Reloader) -> AsyncIt
     """Listen around the body. Raises `AddressError` and `CertificateError`."""
     config, bus, database, http = core.config, core.bus, core.database, core.config.http
     gateway = Gateway(lambda: database.address, closed=database.closed)
-    database.when_silent(gateway.give_up)
+    database.on_silent = gateway.give_up
     points = database.names.points, database.names.events
     answering: RequestHandler = FlushBeforeRead(gateway, points, core.storage.shipper.reading)
     root = f"/_{http.name}"

@@ -11,7 +11,7 @@ import msgspec
 
 from growd.bus.errors import counted
 from growd.runtime.clock import until_beat
-from growd.runtime.sentence import Sentence, code_of
+from growd.runtime.sentence import Sentence, code_of, problem, reworded
 from growd.runtime.supervisor import Supervisor
 from growd.store.entries.journal import GrowersJournal
 from growd.store.errors import DiskFullError, LocalStoreError
@@ -42,9 +42,6 @@ RELOADABLE: Final = (
 )
 """The options that can change at runtime."""
 
-_DATABASE_MADE_AGAIN: Final = (
-    "the database was missing and was created again; it lacks the points of earlier runs"
-)
 FREEZE_S: Final = 5.0  # a loop that is later than this has stood still
 LOOK_S: Final = 5.0
 DRAIN_S: Final = 0.5  # how long to send the last points at the end
@@ -90,7 +87,7 @@ class Storage:
         self.losses: Losses
         self.journal: GrowersJournal
         self._recorder: Recorder
-        self._was_made_again = False
+        self._lost: dict[str, Sentence] = {}  # why, by the name of the database
         self._shortage = Shortage.NONE
 
     @contextlib.asynccontextmanager
@@ -121,6 +118,7 @@ class Storage:
                 journal=self.journal,
             )
             store.node.describe("problems", self._problems, prepare=self._local.look)
+            self._database.on_lost = self._note_lost
             await self._note_start(notices)
             try:
                 async with Supervisor(clock, self._bus.liveness) as parts:
@@ -194,27 +192,31 @@ class Storage:
         made, points = self._database.made, self._database.names.points
         had_one = await self._local.state(_HAD_DATABASE, default=False)
         if had_one and points in made:
-            self._was_made_again = True
-            _log.warning("%s", _DATABASE_MADE_AGAIN)
+            self._note_lost(points)
         made.discard(points)
         if not had_one:
             with contextlib.suppress(LocalStoreError):  # the next start tries again
                 await self._local.save_state(_HAD_DATABASE, value=True)
 
+    def _note_lost(self, name: str) -> None:
+        """A database was deleted. Its points that wait are written into the new one."""
+        text = f"the database {name} was missing and was created again; it has only what came since"
+        self._lost[name] = Sentence(text, "database_made_again", database=name)
+        _log.warning("%s", text)
+        self.record("fault", reworded(f"growd: {text}", self._lost[name]))
+
     def _problems(self) -> list[dict[str, Any]]:
-        problems = []
+        remedy = "Restore it from a backup or a replica."
+        problems = [problem(text, name=name, remedy=remedy) for name, text in self._lost.items()]
         if self._local.is_gone:
             where = self._local.path.parent
             text = f"the data folder {where} was deleted or moved; nothing is saved until growd is restarted"
-            fields = {"folder": str(where)}
-            problems.append({"text": text, "is_failure": True, "code": "data_folder_gone", "fields": fields})
+            problems.append(problem(Sentence(text, "data_folder_gone", folder=str(where)), is_failure=True))
         if reason := str(self.shipper.fault):
             text = f"the database stores no points: {reason}"
             is_full = isinstance(self.shipper.fault.reason, DiskFullError)  # nothing but a person ends it
-            code, fields = "database_takes_no_points", {"reason": reason}
-            problems.append({"text": text, "is_failure": is_full, "code": code, "fields": fields})
-        if self._was_made_again:
-            problems.append({"text": _DATABASE_MADE_AGAIN, "code": "database_made_again"})
+            said = Sentence(text, "database_takes_no_points", reason=reason)
+            problems.append(problem(said, is_failure=is_full))
         return problems
 
     async def _note_start(self, notices: list[str]) -> None:

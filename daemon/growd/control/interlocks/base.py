@@ -262,7 +262,7 @@ class LatchedInterlock(PersistentInterlock):
         self.reason = saved
 
     def _assume_worst(self, now: float, why: str) -> None:  # noqa: ARG002
-        self.reason = f"it may have tripped before the start: {why}"
+        self.reason = f"it counts as tripped, since its state before the start is unknown: {why}"
 
 
 class InputUnknown(Interlock):

@@ -41,10 +41,11 @@ class HistoryTimeoutError(StoreError):
 class History:
     """Answers queries from the database that `source` names.
 
-    `ship` is entered around each answer, and sends waiting points. `known` gives the variables that have
-    topics in an environment, and raises `UnknownNameError` for an unknown environment. `building` gives the
-    progress of the index of a database, `holds_s` the seconds that a measurement of a variable holds, `now`
-    the UNIX time. `reader` reads points that are not in a database server.
+    `ship` is entered around each answer, sends waiting points, and may end it with TimeoutError. `known`
+    gives the variables that have topics in an environment, and raises `UnknownNameError` for an unknown
+    environment. `building` gives the progress of the index of a database, `holds_s` the seconds that a
+    measurement of a variable holds, `now` the UNIX time. `reader` reads points that are not in a database
+    server.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class History:
             async with asyncio.timeout(self._limit), self._ship():
                 return await self._answers.answer(query, self.reader())
         except TimeoutError:
-            raise HistoryTimeoutError(await self._why_late()) from None
+            raise HistoryTimeoutError(await self._why_late(self.source().points)) from None
 
     def reader(self) -> SourceReader:
         """What reads the points. Its module is loaded before. Raises `StoreError` without a database."""
@@ -161,9 +162,9 @@ class History:
         self.check_environment(query.environment)
         check_size(query, len(query.variables))
 
-    async def _why_late(self) -> str:
+    async def _why_late(self, points: str) -> str:
         """Why a request took too long: the index is being built, or there are too many points."""
-        build = await self._building(self.source().points) if self._building is not None else None
+        build = await self._building(points) if self._building is not None else None
         if build is not None:
             return f"{build}. Try again later."
         return f"the history was not read within {self._limit:g} s; the same request continues there"
