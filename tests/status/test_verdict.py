@@ -134,6 +134,13 @@ def test_an_output_that_stays_on_is_not_called_held():
         assert (notice.code, notice.text) == (code, f"{lead}unknown")
 
 
+def test_the_channels_of_a_lamp_are_the_lamp():
+    (lock,) = ABSENT.interlocks
+    lit = replace(lock, reads=[], holds=["blue", "red", "white", "air_flush_on"])
+    (notice,) = notices_of(replace(EMPTY, interlocks=[lit]))
+    assert notice.text == "Lamp and Fan held: unknown"
+
+
 def test_a_hold_is_a_state_of_its_own_unless_an_output_is_not_safe():
     held = replace(ABSENT, holds=[Hold(Holder.PERSON, "cleaning", "ann", 5.0)])
     assert (verdict(held).state, verdict(held).code) == ("held", "held")

@@ -176,9 +176,7 @@ class AttainmentWatch:
             "set_point": set_point,
             "is_lasting": track.is_problem(now),
             "is_failure": track.is_problem(now) and track.is_failure,
-            "since": self._clock.time() - (now - track.since)
-            if is_missed and track.since is not None
-            else 0.0,
+            "since": self._clock.time() - now + track.since if is_missed and track.since is not None else 0.0,
             "reason": document(track.shown) if is_missed else None,
             "band": track.band,
         }

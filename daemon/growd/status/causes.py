@@ -36,8 +36,7 @@ def causes_of(status: Status) -> dict[Key, Key]:
             found["set_point", f"{each.environment}/{each.variable}"] = cause
     for problem in status.problems:
         if problem.code == "plan_not_followed":
-            source = "{environment}/{variable}".format(**problem.fields)
-            found["problem", problem.key] = "set_point", source
+            found["problem", problem.key] = "set_point", "{environment}/{variable}".format(**problem.fields)
     return found | dict(_of_storage(status))
 
 
