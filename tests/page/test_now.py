@@ -184,6 +184,27 @@ async def test_a_sensor_that_dies_is_the_verdict_and_its_tile_has_no_value(share
         await expect(dialog.get_by_text(re.compile(r"^\d.* lx$"))).to_be_visible()
 
 
+async def test_a_held_lamp_is_called_so_on_its_tile_and_in_the_verdict(tmp_path, browser):
+    async with (
+        started(tmp_path, *SIMULATED, "--set", "interlock.light_off_degc=10") as program,
+        aiohttp.ClientSession() as session,
+        page_at(browser, address(program)) as page,
+    ):
+        await Client(program, session).publish(f"desired/{LIGHT}", 5000)
+        await expect(card(page, "Light")).to_contain_text("held: Air too warm for the lamp")
+        await expect(verdict(page)).to_contain_text("Lamp held: Air too warm for the lamp")
+
+
+async def test_a_set_point_that_another_one_overrides_says_so(shared, browser, client):
+    async with page_at(browser, address(shared, "now", "of=light_ppfd")) as page:
+        dialog = page.get_by_role("dialog")
+        await client.publish("desired/light_ppfd", 50)
+        await expect(dialog).to_contain_text("by hand: ")
+        await expect(dialog).not_to_contain_text("without effect")
+        await client.publish(f"desired/{LIGHT}", 5000)
+        await expect(dialog).to_contain_text("without effect: the set point of Light wins")
+
+
 async def test_a_sunset_is_not_called_light_off(shared, browser, client):
     points = [
         {"at": 0, "value": 8_000},

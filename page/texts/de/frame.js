@@ -119,6 +119,7 @@ export const TEXTS = {
   hand_by: "von Hand: {name}, {time}",
   hand_over: "anstelle des Rezepts",
   hand_idle: "ohne Wirkung: nichts regelt es",
+  overridden: "ohne Wirkung: der Sollwert für {name} geht vor",
   no_effect: "In dieser Kammer regelt das nichts.",
   commanded_hand: "Befehl von Hand: {level}, noch {time}",
   held_for: "gehalten: {name}",
