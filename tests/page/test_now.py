@@ -66,6 +66,8 @@ async def test_all_values_of_a_climate_are_on_one_screen_and_in_charts(tmp_path,
                 await expect(page.locator(".over").first).to_be_visible()
                 await expect(page.get_by_role("button", name="Add Water level", exact=True)).to_be_visible()
                 await expect(page.get_by_text("Stored values are missing")).to_have_count(0)
+                if viewport is TALL_PHONE:
+                    await expect(page.get_by_text(re.compile("^Not drawn: .*valve"))).to_be_visible()
 
 
 async def test_a_set_point_is_set_and_released_in_the_sheet(shared, browser, client):
