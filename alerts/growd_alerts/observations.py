@@ -10,7 +10,7 @@ from growd.bus.errors import counted
 from growd.bus.messages import Quality
 from growd.host.hold import Holder
 from growd.runtime.text import told_apart
-from growd.status.notices import CAMERA, MAKE_ROOM, reason_and_remedy
+from growd.status.notices import CAMERA, MAKE_ROOM, held_names, reason_and_remedy
 from growd.variables import VARIABLES, hysteresis_of_band
 from growd_alerts.messages import Place
 from growd_alerts.rules import Level, band_level
@@ -197,7 +197,7 @@ def _interlock(rule: AlertOptions, status: Status) -> Iterator[Observation]:
         if name == rule.device or _is_news(name, each):
             hint = "; it holds until it is reset" if each.needs_reset else ""
             if name.startswith("condition_") and each.holds:  # its name says what it reads, not what it does
-                hint += f"; it holds {' and '.join(each.holds)}"
+                hint += f"; it holds {held_names(each.holds)}"
             words = f"has tripped: {each.reason}{hint}" if each.tripped else "has released"
             text = f"{place.environment}: the interlock {name} {words}"
             is_of_start = each.tripped and each.is_quiet and name != rule.device

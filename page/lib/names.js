@@ -19,7 +19,7 @@ export function interlockName(path) {
 /** What a device is called: a sensor after what it measures, an output after what it does. Several chambers are named too. */
 export function deviceName(name) {
   const [device, place] = name.split(/: |\//).reverse();
-  const found = chambers.value.filter(({ environment }) => !place || environment === place).flatMap(({ devices }) => devices).find((each) => each.name === device);
+  const found = chambers.value.filter(({ environment }) => !place || environment === place).flatMap(({ devices }) => devices).find((each) => each.name === device || (each.kind === "lamp" && each.variables.includes(`light_intensity_${device}`)));
   const [first] = found?.variables ?? [];
   const words = found?.role === "camera" ? t("camera_of", { name: device }) : !first ? variableName(device) : found.kind === "lamp" ? t("lamp") : found.role === "sensor" ? t("sensor_of", { name: variableName(first) }) : variableName(first);
   return place && chambers.value.length > 1 ? `${chamberName(place)}: ${words}` : words;

@@ -199,12 +199,14 @@ export function Commander({ environment, name }) {
   const beyond = outOfReach(variable, found?.desired?.value);
   const experiment = status?.experiments.find(mine);
   const holder = holderOf(status, environment, name);
+  const winner = found?.desired?.value != null && winnerOf(status, environment, name);
   const lock = status?.interlocks.find((each) => each.name === `${environment}/interlocks/${holder}`);
   const release = (kind) => () => publish(`${environment}/${kind}/${name}`, [null]);
   const lines = [
     experiment && html`<p key="experiment" class="warn" lang="en"><span aria-hidden="true">▲ </span>${experiment.name}: ${experiment.text}</p>`,
     hand && html`<p key="hand">${t("hand_by", { name: authorName(hand.by), time: clock(hand.since) })}${hand.over && `; ${t("hand_over")}`}${hand.until > 0 && `; ${t("hand_until", { time: duration(hand.until - growdNow()) })}`}${hand.is_idle && `; ${t("hand_idle")}`}
       ${" "}<${Action} run=${release("desired")}>${t(hand.over ? "to_recipe" : "release")}<//></p>`,
+    winner && html`<p key="winner" class="warn">${t("overridden", { name: variableName(winner) })}</p>`,
     !hand && found?.desired?.by === "recipe" && found.desired.value !== null && html`<p key="recipe" class="faint">${t("from_recipe", { id: recipe?.recipe_id.replaceAll("_", " ") })}</p>`,
     !hand && found?.desired?.by.includes("/planners/") && found.desired.value !== null && html`<p key="plan" class="faint">${t("from_plan", { name: variableName(sourceOf(status, environment, name)) })}</p>`,
     found?.commanded?.by === "hand" && found.commanded.value !== null && html`<p key="command" class="warn">
@@ -242,6 +244,14 @@ function useAttained(environment, name) {
 /** The variable whose set point a planner turns into those of another. */
 const sourceOf = (status, environment, name) => PLANNED[name].find((source) =>
   status.variables.some((each) => each.environment === environment && each.variable === source && each.desired?.value != null)) ?? PLANNED[name].at(-1);
+
+/** The variable whose set point wins over that of this one; undefined if none does. */
+function winnerOf(status, environment, name) {
+  const wanted = (variable) => status.variables.find((each) => each.environment === environment && each.variable === variable && each.desired?.value != null)?.desired;
+  const [driven, sources] = Object.entries(PLANNED).find(([, names]) => names.includes(name)) ?? [];
+  if (!sources || (wanted(driven) && !wanted(driven).by.includes("/planners/"))) return driven;
+  return sources.slice(0, sources.indexOf(name)).find(wanted);
+}
 
 const withoutPlace = (sentence, environment) => sentence.replace(`${environment}: `, "");
 

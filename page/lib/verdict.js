@@ -62,9 +62,9 @@ function places(name, { unit, [name]: value, ...others }) {
 function wordsOf(name, value, fields) {
   if (name === "why") return reasonOf({ ...value, reason: value.text }) || interlockName(fields.interlock);
   if (value?.code !== undefined) return sentence(value);
-  if (Array.isArray(value)) return value.map((each) => wordsOf(name, each, fields)).join(", ");
+  if (Array.isArray(value)) return [...new Set(value.map((each) => wordsOf(name, each, fields)))].join(", ");
   if (name === "change") return difference(value, fields.unit);
   if (typeof value === "number") return fields.unit === "s" ? duration(value) : fields.unit ? quantity(value, fields.unit, places(name, fields)) : number(value, decimalsIn(value) ?? 1);
-  const names = { interlock: interlockName, environment: chamberName, variable: variableName, holds: variableName, outputs: deviceName, device: deviceName, devices: deviceName, by: authorName };
+  const names = { interlock: interlockName, environment: chamberName, variable: variableName, holds: deviceName, outputs: deviceName, device: deviceName, devices: deviceName, by: authorName };
   return names[name]?.(value) ?? value ?? "";
 }

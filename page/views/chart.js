@@ -9,6 +9,7 @@ import { useSignal } from "../lib/signal.js";
 import { Entry, unitOf } from "./entries.js";
 import { Event } from "./event.js";
 import { Film } from "./film.js";
+import { EDGES, LANE } from "./drawing.js";
 import { Plots } from "./plots.js";
 
 export const MOST_LINES = 4;
@@ -61,6 +62,7 @@ export function Chart({ environment, variables, lanes = [], hours = 24, range: g
     <div class="drawing">
       <div class="plot" ref=${box} tabindex="0" role="group" aria-label=${t("charts")} aria-describedby=${isFull ? "charts-help" : null} hidden=${hasTable}></div>
       ${hasTable && html`<${Table} plots=${plots} />`}
+      ${!hasTable && html`<${Undrawn} plots=${plots} />`}
       <${State} plots=${plots} />
     </div>
     ${isFull && html`<${Film} plots=${plots} /><p id="charts-help" class="small faint">${t("charts_help")}</p><${Events} plots=${plots} />`}
@@ -115,6 +117,15 @@ function Tools({ plots, isFull, hasTable, onTable, children }) {
       <button class="chip" aria-pressed=${hasTable} onClick=${onTable}>${t("charts_table")}</button>
     </span>
   </div>`;
+}
+
+/** Above the lanes: the outputs for which there is no room. */
+function Undrawn({ plots }) {
+  useSignal(plots.drawn);
+  const { lanes, sides, outputs } = plots;
+  const left = outputs.filter((name) => !lanes.includes(name));
+  const place = { right: `${sides[1] + 4}px`, bottom: `${EDGES[1] + (lanes.length - 0.3) * LANE}px` };
+  return left.length > 0 && html`<p class="undrawn small faint" style=${place}>${t("charts_undrawn", { names: left.map(variableName).join(", ") })}</p>`;
 }
 
 /** Over the drawing: why there is nothing, or that growd does not answer. */

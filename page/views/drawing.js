@@ -33,9 +33,11 @@ export class Drawing {
     this.over.remove();
   }
 
-  /** Mark the part between two shares of the view. */
-  mark(from = 0, to = 0) {
-    Object.assign(this.selected.style, { left: `${100 * from}%`, width: `${100 * (to - from)}%` });
+  /** Mark the part between two times. */
+  mark(from = 0, to = from) {
+    this.marked = [from, to];
+    const share = 100 / (this.end - this.start);
+    Object.assign(this.selected.style, { left: `${share * (from - this.start)}%`, width: `${share * (to - from)}%` });
   }
 
   /** Set the cursor to a time; null hides it. */
@@ -64,6 +66,7 @@ export class Drawing {
     this.ctx.scale(ratio, ratio);
     Object.assign(this.ctx, { font: "12px system-ui", textBaseline: "middle" });
     this.scales = plots.variables.map((name) => above(plots, rangeOf(plots, name)));
+    this.mark(...this.marked);
     this.#drawLight();
     this.#drawTimes(width < 600 ? 64 : 80);
     this.axes.forEach((name, i) => this.#drawAxis(name, i));

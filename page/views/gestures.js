@@ -21,32 +21,33 @@ export class Gestures {
     return over ? (event.clientX - over.left) / over.width : null;
   }
 
-  /** A drag of the mouse shows that part, a finger pans, two zoom; without a move the cursor is set. */
+  /** A drag of the mouse shows the time between, also if the view moves meanwhile; a finger pans, two zoom; without a move the cursor is set. */
   #point(event) {
     const { plots } = this;
     const { type, pointerId: id } = event;
     const at = this.#share(event);
     const pointer = this.#pointers.get(id);
     const { start, end } = plots.view.value ?? {};
+    const time = start + Math.min(1, Math.max(0, at)) * (end - start);
     if (type === "pointerdown") {
-      if (at !== null && !event.button) this.#pointers.set(id, { at, from: at, isMouse: event.pointerType === "mouse" });
+      if (at !== null && !event.button) this.#pointers.set(id, { at, from: at, began: time, time, isMouse: event.pointerType === "mouse" });
     } else if (type !== "pointermove") {
       this.#pointers.delete(id);
       if (pointer?.isMouse) plots.mark();
-      if (type === "pointerup" && pointer?.isMouse && pointer.isMoved) plots.part(...[pointer.from, pointer.at].sort((a, b) => a - b));
-      else if (type === "pointerup" && pointer && !pointer.isMoved) plots.point(start + pointer.at * (end - start));
+      if (type === "pointerup" && pointer?.isMouse && pointer.isMoved) plots.part(...[pointer.began, pointer.time].sort((a, b) => a - b));
+      else if (type === "pointerup" && pointer && !pointer.isMoved) plots.point(pointer.time);
       else if (type === "pointerleave" && event.pointerType === "mouse") plots.point(null);
     } else if (!pointer) {
-      if (at !== null) plots.point(start + at * (end - start));
+      if (at !== null) plots.point(time);
     } else if (at !== null) {
       const other = [...this.#pointers.values()].find((each) => each !== pointer);
       if (!other && !pointer.isMoved && Math.abs(at - pointer.from) * plots.width < 6) return;
       if (!pointer.isMoved) event.target.setPointerCapture(id);
       const [before, after] = [pointer.at, at].map((place) => Math.abs(place - (other?.at ?? 0)));
-      if (pointer.isMouse) plots.mark(...[pointer.from, at].sort((a, b) => a - b));
+      if (pointer.isMouse) plots.mark(...[pointer.began, time].sort((a, b) => a - b));
       else if (!other) plots.pan(pointer.at - at);
       else if (Math.min(before, after) > 0.02) plots.zoom(before / after, (at + other.at) / 2);
-      Object.assign(pointer, { at, isMoved: true });
+      Object.assign(pointer, { at, time, isMoved: true });
     }
   }
 

@@ -139,13 +139,15 @@ export class Plots {
     this.#look(middle - at * length, middle + (1 - at) * length, follows && at === 1);
   }
 
-  /** Show the part between two shares of the view. */
+  /** Show the part between two times. */
   part(from, to) {
+    const more = Math.max(0, SPAN_S[0] - (to - from)) / 2;
     this.#movedAt = -Infinity;
-    this.zoom(to - from, from / (1 - to + from) || 0);
+    this.#step();
+    this.#look(from - more, to + more);
   }
 
-  /** Mark the part between two shares of the view; nothing without them. */
+  /** Mark the part between two times; nothing without them. */
   mark(...part) {
     this.#drawing?.mark(...part);
   }

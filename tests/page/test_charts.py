@@ -231,9 +231,10 @@ async def test_a_drag_zooms_and_buttons_and_keys_move(shared, browser):
         await expect(moment(page)).not_to_have_text(zoomed)
 
 
-@pytest.mark.parametrize(("before", "length"), [(None, 30), ({"time": T, "value": 20}, 24 * 60)])
-async def test_the_chart_of_a_new_chamber_begins_with_its_first_value(shared, browser, before, length):
-    async def half_an_hour_old(route):
+def half_an_hour_old(before=None):
+    """Answers with the history of a young chamber."""
+
+    async def answer(route):
         query = parse_qs(urlsplit(route.request.url).query)
         start, end = (float(query[name][0]) for name in ("start", "end"))
         answer = past(range(9), breaks=[], desired=NOTHING) | {"start": start, "end": end}
@@ -242,8 +243,39 @@ async def test_the_chart_of_a_new_chamber_begins_with_its_first_value(shared, br
         answer["series"][0]["measured"] |= measured
         await route.fulfill(json=answer)
 
+    return answer
+
+
+async def test_a_drag_ends_at_the_times_that_were_marked_also_if_the_view_moves_meanwhile(shared, browser):
+    free = asyncio.Event()
+
+    async def held(route):
+        await free.wait()
+        await half_an_hour_old()(route)
+
     async with page_at(browser, f"{shared.address}/_svc/", viewport=DESK) as page:
-        await page.route("**/history/**", half_an_hour_old)
+        await page.route("**/history/**", half_an_hour_old())
+        await page.goto(address(shared, "charts", "range=day&variables=air_temperature"))
+        await drawn(page)
+        await page.route("**/history/**", held)
+        await charts(page).focus()
+        await page.keyboard.press("Home")  # a day, until the answer comes
+        over = await page.locator(".over").bounding_box()
+        x, y = over["x"] + over["width"] * 0.5, over["y"] + 20
+        await page.mouse.move(x, y)
+        await page.mouse.down()
+        await page.mouse.move(x + over["width"] / 4, y, steps=5)
+        free.set()
+        await expect(moment(page)).not_to_contain_text("…")
+        await page.mouse.up()
+        await page.mouse.move(0, 0)
+        assert 360 - 5 <= await minutes(page) <= 360 + 5
+
+
+@pytest.mark.parametrize(("before", "length"), [(None, 30), ({"time": T, "value": 20}, 24 * 60)])
+async def test_the_chart_of_a_new_chamber_begins_with_its_first_value(shared, browser, before, length):
+    async with page_at(browser, f"{shared.address}/_svc/", viewport=DESK) as page:
+        await page.route("**/history/**", half_an_hour_old(before))
         await page.goto(address(shared, "charts", "range=day&variables=air_temperature"))
         await drawn(page)
         hours = [

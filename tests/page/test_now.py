@@ -66,6 +66,8 @@ async def test_all_values_of_a_climate_are_on_one_screen_and_in_charts(tmp_path,
                 await expect(page.locator(".over").first).to_be_visible()
                 await expect(page.get_by_role("button", name="Add Water level", exact=True)).to_be_visible()
                 await expect(page.get_by_text("Stored values are missing")).to_have_count(0)
+                if viewport is TALL_PHONE:
+                    await expect(page.get_by_text(re.compile("^Not drawn: .*valve"))).to_be_visible()
 
 
 async def test_a_set_point_is_set_and_released_in_the_sheet(shared, browser, client):
@@ -182,6 +184,27 @@ async def test_a_sensor_that_dies_is_the_verdict_and_its_tile_has_no_value(share
         await expect(dialog).to_contain_text("Light sensor does not answer")
         await client.call("simulator/clear_faults")
         await expect(dialog.locator(".value")).to_have_text(re.compile(r"^\d.* lx$"))
+
+
+async def test_a_held_lamp_is_called_so_on_its_tile_and_in_the_verdict(tmp_path, browser):
+    async with (
+        started(tmp_path, *SIMULATED, "--set", "interlock.light_off_degc=10") as program,
+        aiohttp.ClientSession() as session,
+        page_at(browser, address(program)) as page,
+    ):
+        await Client(program, session).publish(f"desired/{LIGHT}", 5000)
+        await expect(card(page, "Light")).to_contain_text("held: Air too warm for the lamp")
+        await expect(verdict(page)).to_contain_text("Lamp held: Air too warm for the lamp")
+
+
+async def test_a_set_point_that_another_one_overrides_says_so(shared, browser, client):
+    async with page_at(browser, address(shared, "now", "of=light_ppfd")) as page:
+        dialog = page.get_by_role("dialog")
+        await client.publish("desired/light_ppfd", 50)
+        await expect(dialog).to_contain_text("by hand: ")
+        await expect(dialog).not_to_contain_text("without effect")
+        await client.publish(f"desired/{LIGHT}", 5000)
+        await expect(dialog).to_contain_text("without effect: the set point of Light wins")
 
 
 async def test_a_sunset_is_not_called_light_off(shared, browser, client):

@@ -20,6 +20,7 @@ from support.run_points import (
 FAN = "air_flush_on"
 DAY = 86_400.0
 DLI = "light_daily_integral"
+DEFICIT, HUMIDITY = "air_vapour_pressure_deficit", "air_humidity"
 
 
 def whole(figures, variable=WARMTH):
@@ -152,6 +153,64 @@ class TestDeviation:
         assert deviation.tolerance.absolute == 1
         assert deviation.within == pytest.approx(200 / 300)
         assert (deviation.longest_s, deviation.longest_at) == (50, MIDNIGHT + 100)
+
+    @pytest.mark.parametrize(
+        ("written", "wins", "at"),
+        [
+            ({DEFICIT}, {}, [100]),  # humidity follows from the deficit
+            ({DEFICIT}, {"is_manual": True}, [50]),
+            ({HUMIDITY}, {}, [50]),  # the recipe sets humidity, a person the deficit
+            ({DEFICIT, HUMIDITY}, {}, [100]),
+        ],
+    )
+    def test_a_set_point_that_another_one_overrides_is_not_in_force(self, written, wins, at):
+        figures = figures_of(
+            set_point(0, DEFICIT, 1.0, is_manual=DEFICIT not in written),
+            value(0, DEFICIT, 1.0),
+            value(0, HUMIDITY, 60),
+            set_point(50, HUMIDITY, 60, **wins),
+            end=100,
+            written=frozenset(written),
+        )
+        assert [figures.variable(DEFICIT).deviation.compared_s] == at
+        assert figures.variable(HUMIDITY).deviation.compared_s == 50
+
+    def test_a_released_override_gives_way(self):
+        figures = figures_of(
+            set_point(0, HUMIDITY, 60),
+            set_point(0, DEFICIT, 1.0),
+            value(0, DEFICIT, 1.0),
+            set_point(10, HUMIDITY, None),
+            set_point(10, HUMIDITY, 68),  # of the planner
+            set_point(30, HUMIDITY, 50, is_manual=True),
+            set_point(60, HUMIDITY, None),
+            end=100,
+            written=frozenset({HUMIDITY, DEFICIT}),
+        )
+        assert figures.variable(DEFICIT).deviation.compared_s == 20 + 40
+
+    def test_the_light_of_a_day_counts_only_if_its_set_point_is_in_force_at_its_end(self):
+        figures = figures_of(
+            set_point(-500, DLI, 10),
+            value(-400, DLI, 9),
+            set_point(-300, LIGHT, 100, is_manual=True),
+            value(100, DLI, 0),
+            midnight=MIDNIGHT,
+            start=-1_000,
+            end=200,
+        )
+        assert figures.variable(DLI).deviation is None
+
+    def test_a_set_point_by_hand_outlasts_a_restart(self):
+        figures = figures_of(
+            set_point(0, WARMTH, 20, is_manual=True),
+            event(10, "stop", "growd stopped"),
+            event(20, "restart", "growd started"),
+            value(20, WARMTH, 21),
+            end=100,
+        )
+        deviation = figures.variable(WARMTH).deviation
+        assert (deviation.compared_s, deviation.unknown_s, deviation.mean_absolute) == (80, 10, 1)
 
     def test_the_longest_time_outside_the_tolerance(self):
         figures = figures_of(

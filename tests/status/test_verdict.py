@@ -71,6 +71,26 @@ def test_an_absent_sensor_is_one_notice_with_its_effects_and_its_alert():
     assert not [each for each in ("air_", "e/") if each in texts]
 
 
+def test_a_set_point_from_which_another_one_follows_is_no_second_cause():
+    deficit = "air_vapour_pressure_deficit"
+    driven = AttainmentStatus("e", "air_humidity", "missed", "too dry", 30.0, 60.0, is_lasting=True)
+    follows = {"code": "set_point_follows", "fields": {"variable": "air_humidity"}, "text": "it follows"}
+    away = AttainmentStatus("e", deficit, "missed", "far", 2.0, 1.0, is_lasting=True, reason=follows)
+    plan = Problem("no plan", code="plan_not_followed", fields={"environment": "e", "variable": deficit})
+    status = replace(EMPTY, attainment=[driven, away], problems=[plan])
+    (cause,) = notices_of(status)
+    assert (cause.name, len(cause.effects)) == ("e/air_humidity", 2)
+    unknown = {"code": "variable_unknown", "fields": {"variable": deficit}, "text": "unknown"}
+    status = replace(
+        ABSENT,
+        attainment=[replace(away, value=None, reason=unknown)],
+        problems=[plan],
+        variables=[*ABSENT.variables, variable(deficit, GONE)],
+    )
+    (cause,) = notices_of(status)
+    assert cause.code == "device_failed"
+
+
 def test_all_devices_of_a_line_that_fail_are_one_notice_of_the_line():
     two = replace(
         ABSENT, devices=[*ABSENT.devices, DeviceStatus("e/bh1750", "failed", 1.0, "no", NEVER, [], "i2c-1")]
@@ -112,6 +132,13 @@ def test_an_output_that_stays_on_is_not_called_held():
     ):
         (notice,) = notices_of(replace(EMPTY, interlocks=[replace(lock, reads=[], **change)]))
         assert (notice.code, notice.text) == (code, f"{lead}unknown")
+
+
+def test_the_channels_of_a_lamp_are_the_lamp():
+    (lock,) = ABSENT.interlocks
+    lit = replace(lock, reads=[], holds=["blue", "red", "white", "air_flush_on"])
+    (notice,) = notices_of(replace(EMPTY, interlocks=[lit]))
+    assert notice.text == "Lamp and Fan held: unknown"
 
 
 def test_a_hold_is_a_state_of_its_own_unless_an_output_is_not_safe():

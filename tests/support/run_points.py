@@ -17,8 +17,8 @@ def value(at, variable, number, **members):
     return ExportedPoint(variable, timestamp=at, value=number, environment="environment_1", **members)
 
 
-def set_point(at, variable, number):
-    return value(at, variable, number, is_desired=True)
+def set_point(at, variable, number, **members):
+    return value(at, variable, number, is_desired=True, **members)
 
 
 def command(at, variable, level):

@@ -53,18 +53,25 @@ def test_a_chamber_calculates_what_its_sensors_allow_and_none_measures(sensors, 
 
 
 @pytest.mark.parametrize(
-    ("config", "planners"),
+    ("config", "planners", "judged"),
     [
-        (Config(sensor=(AIR, LUX)), []),
-        (Config(sensor=(AIR,), light=WHITE), []),
-        (Config(sensor=(LUX,), light=WHITE), [LightPlanner]),
-        (Config(sensor=(PAR,), light=WHITE), [LightPlanner]),
-        (Config(sensor=(AIR,), output=(HUMIDIFIER,)), [HumidityPlanner]),
+        (Config(sensor=(AIR, LUX)), [], set()),
+        (Config(sensor=(AIR,), light=WHITE), [], set()),
+        (Config(sensor=(LUX,), light=WHITE), [LightPlanner], {"light_illuminance", "light_ppfd"}),
+        (Config(sensor=(PAR,), light=WHITE), [LightPlanner], {"light_ppfd"}),
+        (
+            Config(sensor=(AIR,), output=(HUMIDIFIER,)),
+            [HumidityPlanner],
+            {"air_humidity", "air_vapour_pressure_deficit"},
+        ),
     ],
 )
-async def test_set_points_follow_where_an_output_and_the_inputs_are_there(config, planners):
-    async with derived(config) as (_, found):
+async def test_set_points_follow_where_an_output_and_the_inputs_are_there(config, planners, judged):
+    async with derived(config) as (rig, found):
         assert [type(each) for part in found for each in part.planners] == planners
+        nodes = [rig.bus.find_node(name) for name in rig.bus.node_names()]
+        states = [each for node in nodes for each in node.details().get("attainment", ())]
+        assert {each["variable"] for each in states} == judged
 
 
 def test_recipes_may_set_what_is_planned_up_to_what_the_lamp_gives():

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from growd.bus.messages import Quality
 from growd.store.history.buckets import as_number
-from growd.variables import CARBON_DIOXIDE, DAILY_LIGHT_INTEGRAL, ILLUMINANCE, VALVE, VARIABLES
+from growd.variables import (
+    CARBON_DIOXIDE,
+    DAILY_LIGHT_INTEGRAL,
+    HUMIDITY,
+    ILLUMINANCE,
+    VALVE,
+    VAPOUR_PRESSURE_DEFICIT,
+    VARIABLES,
+)
 from growd_analysis.figures.figures import (
     LUX_PER_PPFD,
     LUX_UNCERTAINTY,
@@ -33,6 +41,13 @@ MOST_BY_HAND: Final = 1_000
 MOST_GAPS: Final = 1_000
 LIGHTS: Final = (PPFD, ILLUMINANCE, *(f"light_intensity_{name}" for name in ("white", "red", "blue")))
 """Light is planned while a set point of one of these is above 0."""
+
+OVERRIDES: Final = {
+    HUMIDITY: (VAPOUR_PRESSURE_DEFICIT,),
+    ILLUMINANCE: (PPFD, DAILY_LIGHT_INTEGRAL),
+    PPFD: (DAILY_LIGHT_INTEGRAL,),
+}
+"""Which set points have no effect while a variable has one that does not follow from them."""
 
 CLOSE_VALVE: Final = frozenset(
     {
@@ -66,8 +81,9 @@ class RunAccount:
 
     `take` gets the points of its environment in the order of their times; points before `start` give the
     state at the start. `zone` is that of its days, None that of the machine. `holds_s` gives the seconds that
-    a value of a variable holds. `ratings` are those of the outputs, by variable. Before `raw_from` buckets
-    stand for measured values and commands. `end` and `raw_from` may grow.
+    a value of a variable holds. `ratings` are those of the outputs, by variable. `written` are the variables
+    that its recipes name. Before `raw_from` buckets stand for measured values and commands. `end` and
+    `raw_from` may grow.
     """
 
     def __init__(
@@ -78,13 +94,16 @@ class RunAccount:
         *,
         holds_s: Callable[[str], float],
         ratings: Mapping[str, Rating] = NO_RATINGS,
+        written: frozenset[str] = frozenset(),
     ) -> None:
-        self._start, self.end, self._zone = start, end, zone
+        self._start, self.end, self._zone, self._written = start, end, zone, written
         self._holds_s, self._ratings, self.raw_from = holds_s, ratings, 0.0
         self._variables: dict[str, VariableAccount] = {}
         self._outputs: dict[str, OutputAccount] = {}
         self._events: dict[tuple[str, str], EventAccount] = {}
-        self._set_points: dict[str, float | None] = {}
+        self._set_points: dict[str, ExportedPoint] = {}
+        self._planned: set[str] = set()  # of these, those that follow from others
+        self._left: list[ExportedPoint] = []  # set points by hand of before a restart
         self._tripped: set[str] = set()
         self._is_light: bool | None = None
         self._light_since = start
@@ -211,15 +230,39 @@ class RunAccount:
         value, name = as_number(point.value), point.variable
         if value is not None and isnan(value):  # the start or end of a recipe
             return
-        self._set_points[name] = value
+        self._note_set_point(point, value)
         if name in LIGHTS:
-            is_light = any((self._set_points.get(light) or 0.0) > 0 for light in LIGHTS)
+            is_light = any((self._in_force(light) or 0.0) > 0 for light in LIGHTS)
             if is_light is not self._is_light:
                 self._count_all(now)
                 self._is_light = is_light
-        account = self._variable(name)
-        self._count(account, now)
-        account.set_point = value
+        for each in (name, *OVERRIDES.get(name, ())):
+            account = self._variable(each)
+            self._count(account, now)
+            account.set_point = self._in_force(each)
+            if account.set_point is None and each in self._set_points:
+                account.wanted = None
+
+    def _note_set_point(self, point: ExportedPoint, value: float | None) -> None:
+        """Note a set point, and whether it follows from another one: then it came after that one."""
+        name, sources = point.variable, OVERRIDES.get(point.variable, ())
+        before = self._set_points.pop(name, None)
+        follows = name not in self._written or (
+            not self._written.isdisjoint(sources)
+            and not self._set_points.keys().isdisjoint(sources)
+            and (before is None or name in self._planned)
+        )
+        self._planned.discard(name)
+        if value is not None:
+            self._set_points[name] = point
+            if follows and not point.is_manual:
+                self._planned.add(name)
+
+    def _in_force(self, name: str) -> float | None:
+        """The set point of a variable, None without one, and while another one wins."""
+        winners = {winner for winner, sources in OVERRIDES.items() if name in sources}
+        point = self._set_points.get(name) if winners & self._set_points.keys() <= self._planned else None
+        return None if point is None else as_number(point.value)
 
     def _command(self, name: str, level: float | None, now: float) -> None:
         if name not in VARIABLES or not VARIABLES[name].is_output or (level is not None and isnan(level)):
@@ -322,9 +365,12 @@ class RunAccount:
             self._pass_midnights(seen)
             self._end_all(seen)
             self._add_gap(seen, now, clean=False)
+        left, self._left = self._left, []
+        for point in left:
+            self._set(point, now)
 
     def _end_all(self, now: float) -> None:
-        """Values, set points and commands are not known from now on."""
+        """Values, set points and commands are not known from now on. Set points by hand outlast a restart."""
         self._count_all(now)
         for variable in self._variables.values():
             variable.end()
@@ -336,7 +382,9 @@ class RunAccount:
             if kind == "interlock":
                 self._events[kind, source].closed(now)
         self._tripped.clear()
+        self._left = [point for point in self._set_points.values() if point.is_manual]
         self._set_points.clear()
+        self._planned.clear()
         self._is_light = None
 
     def _add_gap(self, begin: float, end: float, *, clean: bool) -> None:

@@ -122,6 +122,12 @@ def kept_figures(run: Document) -> RunFigures | None:
     return kept
 
 
+def _written_by(run: Mapping[str, Any]) -> frozenset[str]:
+    """The variables that the recipes of a run name."""
+    recipes = msgspec.json.encode([each.get("recipe") for each in (run, *(run.get("revisions") or ()))])
+    return frozenset(name for name in VARIABLES if f'"{name}"'.encode() in recipes)
+
+
 def check_times(start: float, end: float) -> None:
     """Raise `InvalidValueError` for times (UNIX seconds) that no run has."""
     if not (0.0 <= start <= _LAST_START and start <= end <= start + LONGEST_DAYS * 86_400.0):
@@ -143,7 +149,10 @@ class RunProgress:
         self._environment = str(run["environment"])
         self._start, self._read_to = start, nextafter(start, -inf)
         self._has_begun = False
-        self.account = RunAccount(start, start, zone, holds_s=points.holds_s, ratings=ratings)
+        written = _written_by(run)
+        self.account = RunAccount(
+            start, start, zone, holds_s=points.holds_s, ratings=ratings, written=written
+        )
 
     def copied(self) -> RunProgress:
         """An independent copy."""

@@ -149,7 +149,7 @@ class VariableAccount:
         self._days_compared = defaultdict(Tally) if self._is_sum else self.days
         self._day, self._day_since = 0, begin
         self.day_ends: dict[int, float] = {}  # of a sum, where it is known
-        self._wanted: float | None = None  # the last set point of the day
+        self.wanted: float | None = None  # the last set point of the day
         self._excursions = Excursions()
         self._tolerance = TOLERANCES.get(variable, OTHER_TOLERANCE)
         self._begin = begin
@@ -215,13 +215,13 @@ class VariableAccount:
             midnight = self._since
             if self._value is not None and self._until >= midnight:
                 self.day_ends[self._day] = self._value[0]
-            if self._day in self.day_ends and self._wanted is not None:
-                held = self._held(self._day_since, midnight, self.day_ends[self._day], self._wanted)
+            if self._day in self.day_ends and self.wanted is not None:
+                held = self._held(self._day_since, midnight, self.day_ends[self._day], self.wanted)
                 for tally in (self._compared, self._days_compared[self._day]):
                     tally.add(held)
                 self._excursions.add(held)
-            self._day, self._day_since, self._wanted = day, midnight, None
-        self._wanted = self._wanted if self.set_point is None else self.set_point
+            self._day, self._day_since, self.wanted = day, midnight, None
+        self.wanted = self.wanted if self.set_point is None else self.set_point
 
     def _statistics(self, tally: Tally) -> Statistics:
         found = tally.statistics()

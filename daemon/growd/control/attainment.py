@@ -176,9 +176,7 @@ class AttainmentWatch:
             "set_point": set_point,
             "is_lasting": track.is_problem(now),
             "is_failure": track.is_problem(now) and track.is_failure,
-            "since": self._clock.time() - (now - track.since)
-            if is_missed and track.since is not None
-            else 0.0,
+            "since": self._clock.time() - now + track.since if is_missed and track.since is not None else 0.0,
             "reason": document(track.shown) if is_missed else None,
             "band": track.band,
         }
@@ -234,9 +232,11 @@ class AttainmentWatch:
         return value if value > track.loop.resting_at_most else None
 
     def _set_point(self, loop: Loop) -> float | None:
-        """The present set point, None without one."""
+        """The present set point, None without one, and while another one wins over it."""
         value: float | None = self._bus.topics.get(desired(self._environment, loop.variable)).known
-        return value
+        last = self._bus.topics.get(desired(self._environment, loop.through)).last if loop.through else None
+        is_direct = last is not None and last.known is not None and "/planners/" not in last.node
+        return None if is_direct else value
 
     def _note_set_point(self, track: _LoopState, set_point: float, now: float) -> bool:
         """Keep the set points of the last `FOLLOWED_S`. Returns whether this one is a step."""

@@ -48,6 +48,8 @@ class MissedReasons:
 
     def cause(self, loop: Loop, *, is_low: bool) -> str:
         """Why its outputs do not follow their commands, or ""."""
+        if loop.through:
+            return Sentence(f"it follows from {loop.through}", "set_point_follows", variable=loop.through)
         for device in loop.devices:
             last = self._last(diagnostics(self._environment, device))
             if last is not None and last.value["level"] >= LEVELS[State.FAILED]:

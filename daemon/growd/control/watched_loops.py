@@ -42,10 +42,10 @@ class Loop(msgspec.Struct, frozen=True):
     relative: float
     least: float
     lowers: bool
-    idle_up_to: float
-    at_most: str
+    idle_up_to: float = 0.0
+    at_most: str = ""
     """The reason when the command is at its upper limit."""
-    at_least: str
+    at_least: str = ""
     """The reason when the command is at its lower limit."""
     limits: tuple[float, float] = (-AT_LIMIT, AT_LIMIT)
     """The commands that count as the lower and the upper limit."""
@@ -59,6 +59,8 @@ class Loop(msgspec.Struct, frozen=True):
     """Other variables that an output of `lowering` lowers too."""
     full: Mapping[str, float] = msgspec.field(default_factory=dict)
     """The set point of full level of an output, if it is not 1."""
+    through: str = ""
+    """The variable that is controlled in its place: its set point follows from that of this one."""
 
     def band(self, set_point: float) -> float:
         """The allowed distance from the set point, on a side from which an output moves it."""
@@ -108,13 +110,20 @@ def light_loop(full_scale_lux: float, channels: Iterable[str], *, is_switched: b
         relative=0.1,
         least=0.005 * full_scale_lux,
         lowers=not is_switched,
-        idle_up_to=0.0,
         at_most="a switched lamp is on only from half of full_scale_lux on"
         if is_switched
         else "the lamp is at full light",
         at_least="the lamp is dark; this is other light, such as daylight",
         limits=(0.0, 0.0 if is_switched else AT_LIMIT),
     )
+
+
+def planned_loop(variable: str, driven: Loop, *, is_opposite: bool = False) -> Loop:
+    """A variable whose set point a planner turns into that of another, which moves the other way if so."""
+    least, sides = VARIABLES[variable].usual_band, (driven.raises, driven.lowers)
+    raises, lowers = reversed(sides) if is_opposite else sides
+    outputs = (driven.variable, *driven.outputs)
+    return Loop(variable, outputs, (), 0.1, least, lowers, raises=raises, through=driven.variable)
 
 
 def output_loop(

@@ -34,6 +34,9 @@ def causes_of(status: Status) -> dict[Key, Key]:
     for each in status.attainment:
         if not each.is_failure and (cause := _of_set_point(each)) is not None:
             found["set_point", f"{each.environment}/{each.variable}"] = cause
+    for problem in status.problems:
+        if problem.code == "plan_not_followed":
+            found["problem", problem.key] = "set_point", "{environment}/{variable}".format(**problem.fields)
     return found | dict(_of_storage(status))
 
 
@@ -93,6 +96,8 @@ def _of_set_point(each: AttainmentStatus) -> Key | None:
     match each.reason:
         case {"code": "variable_unknown", "fields": {"variable": name}}:
             return "variable", f"{each.environment}/{name}"
+        case {"code": "set_point_follows", "fields": {"variable": name}}:
+            return "set_point", f"{each.environment}/{name}"
         case {"code": "output_failed", "fields": {"device": name}}:
             return "device", f"{each.environment}/{name}"
         case {"code": "output_held", "fields": {"by": {"code": "hold"}}}:

@@ -64,6 +64,12 @@ def variable_name(name: str) -> str:
     return VARIABLE_NAMES[name][0] if name in VARIABLE_NAMES else name
 
 
+def held_names(holds: Iterable[str]) -> str:
+    """The English names of held outputs; all channels of a lamp are one."""
+    names = ("Lamp" if f"light_intensity_{each}" in VARIABLES else variable_name(each) for each in holds)
+    return " and ".join(dict.fromkeys(names))
+
+
 CHECK_DEVICE: Final = "Check its plug, its cable and its power."
 _ADVICE: Final = re.compile(r": (?=(?:add|calibrate|check|install|plug|run|set|stop|switch|take) )")
 """What leads to the advice in an error of a driver."""
@@ -239,7 +245,7 @@ def _of_variables(status: Status, people: People) -> Iterator[Notice]:
 
 def _of_interlock(lock: InterlockStatus, people: People) -> Notice:
     environment, _, rule = lock.name.partition("/interlocks/")
-    held = " and ".join(map(variable_name, lock.holds))
+    held = held_names(lock.holds)
     code, lead = "interlock", f"{held} held: "
     if not held or lock.stays_on:
         code, lead = "interlock_reason", ""

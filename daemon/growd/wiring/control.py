@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from growd.control.controllers import Controller, DirectController, LightController
-from growd.variables import ILLUMINANCE, VARIABLES
+from growd.variables import HUMIDITY, ILLUMINANCE, PPFD, VAPOUR_PRESSURE_DEFICIT, VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,20 +97,23 @@ class ControlOfChamber:
 
     def attainment(self) -> Iterator[AttainmentWatch]:
         """The watch on set points, if there are any to reach."""
-        if self.chamber.loops or self.chamber.controls_illuminance:
+        if self.chamber.loops or self.chamber.controls_illuminance or self.chamber.plans_light:
             from growd.control.attainment import AttainmentWatch  # noqa: PLC0415
 
             yield AttainmentWatch(self._bus, self._environment, self._loops(), self._interlocks.why_held)
 
     def _loops(self) -> Iterator[Loop]:
         """The variables that are measured and controlled."""
-        from growd.control.watched_loops import light_loop  # noqa: PLC0415
+        from growd.control.watched_loops import light_loop, planned_loop  # noqa: PLC0415
         from growd.wiring.loops import watched_loop  # noqa: PLC0415
 
-        light = self.chamber.light
+        full, channels = self.chamber.light.full_scale_lux, self.chamber.lamp_channels
+        light = light_loop(full, channels, is_switched=self.chamber.is_lamp_switched)
         if self.chamber.controls_illuminance:
-            yield light_loop(
-                light.full_scale_lux, self.chamber.lamp_channels, is_switched=self.chamber.is_lamp_switched
-            )
-        for variable in self.chamber.loops:
-            yield watched_loop(self.chamber, variable)
+            yield light
+        if self.chamber.plans_light:
+            yield planned_loop(PPFD, light)
+        yield from (watched_loop(self.chamber, variable) for variable in self.chamber.loops)
+        if self.chamber.plans_humidity:
+            humidity = watched_loop(self.chamber, HUMIDITY)
+            yield planned_loop(VAPOUR_PRESSURE_DEFICIT, humidity, is_opposite=True)

@@ -415,6 +415,7 @@ export const TEXTS = {
   charts_start: "Von",
   charts_end: "Bis",
   charts_no_yesterday: "Vom Vortag gibt es keine Werte.",
+  charts_undrawn: "Nicht gezeichnet: {names}",
   charts_nothing: "keine Daten in dieser Zeit",
   charts_order: "Das Ende muss nach dem Anfang liegen.",
   charts_no_run: "Bisher lief kein Rezept.",

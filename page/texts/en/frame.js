@@ -119,6 +119,7 @@ export const TEXTS = {
   hand_by: "by hand: {name}, {time}",
   hand_over: "in place of the recipe",
   hand_idle: "without effect: nothing controls it",
+  overridden: "without effect: the set point of {name} wins",
   no_effect: "Nothing in this chamber controls it.",
   commanded_hand: "Commanded by hand: {level}, {time} left",
   held_interlock: "Held by an interlock",

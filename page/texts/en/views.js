@@ -415,6 +415,7 @@ export const TEXTS = {
   charts_start: "From",
   charts_end: "To",
   charts_no_yesterday: "There are no values of the day before.",
+  charts_undrawn: "Not drawn: {names}",
   charts_nothing: "no data in this time",
   charts_order: "The end must be later than the start.",
   charts_no_run: "No recipe has run yet.",

@@ -3,8 +3,10 @@
 import pytest
 
 from growd.bus.messages import Quality
+from growd.control.attainment import MISSED_S, AttainmentWatch
 from growd.control.derived.psychrometrics import vapour_pressure_deficit_kpa
 from growd.control.planning.humidity import PERIOD_S, HumidityPlanner
+from growd.control.watched_loops import output_loop, planned_loop
 from support.bus_rig import BusRig
 from support.running import running
 
@@ -139,18 +141,31 @@ async def test_set_points_of_before_the_start_count():
         assert rig.humidity == pytest.approx(68.4, abs=0.1)
 
 
-async def test_the_deficit_is_reached_within_its_band_and_not_judged_without_a_set_point_in_force(rig):
+async def test_the_deficit_is_judged_as_other_set_points_are_while_its_set_point_is_in_force():
+    rig = Rig()
+    humidity = output_loop(HUMIDITY, raising=["air_humidifier"])  # nothing raises the deficit
+    watch = AttainmentWatch(rig.bus, "e", [planned_loop(DEFICIT, humidity, is_opposite=True)])
     deficit = rig.bus.node("derived").publisher(f"e/measured/{DEFICIT}")
 
-    def states():
-        return [each["state"] for each in rig.planner.node.details()["attainment"]]
+    def judged():
+        (found,) = watch.node.details()["attainment"]
+        return found["state"], found["is_lasting"], found["reason"] and found["reason"]["code"]
 
-    await rig.want(DEFICIT, 1.0)
-    for value, state in ((None, "settling"), (0.8, "settling"), (0.95, "reached"), (1.2, "settling")):
-        deficit.publish(value, Quality.STALE if value is None else Quality.OK)
-        assert states() == [state]
-    await rig.want(HUMIDITY, 60.0)
-    assert states() == []
-    await rig.want(HUMIDITY, None)
-    await rig.want(DEFICIT, None)
-    assert states() == []
+    async with running(rig.clock, rig.planner, watch):
+        await rig.measure(25)
+        await rig.want(DEFICIT, 1.0)
+        for value, state in ((None, "settling"), (1.05, "reached"), (0.5, "reached"), (1.2, "missed")):
+            deficit.publish(value, Quality.WARM_UP if value is None else Quality.OK)
+            await rig.clock.advance(10)
+            assert judged()[:2] == (state, False)
+        await rig.clock.advance(MISSED_S + 200)
+        assert judged() == ("missed", True, "set_point_follows")
+        deficit.publish(None, Quality.STALE)
+        await rig.clock.advance(10)
+        assert judged()[2] == "variable_unknown"
+        await rig.want(HUMIDITY, 60.0)
+        assert judged() == ("idle", False, None)
+        await rig.want(HUMIDITY, None)
+        assert judged()[0] == "missed"
+        await rig.want(DEFICIT, None)
+        assert judged() == ("idle", False, None)

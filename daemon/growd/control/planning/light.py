@@ -60,6 +60,7 @@ class LightPlanner(Planner):
         sources = [PPFD, DAILY_LIGHT_INTEGRAL]
         step = STEP * max(1.0, full_lux())
         super().__init__(bus, environment, ILLUMINANCE, sources, step=step, period_s=PERIOD_S)
+        self.node.describe("attainment", self._attainment)
         self._window = window or Window()
         self._least = least
         self._most = most
@@ -179,10 +180,12 @@ class LightPlanner(Planner):
         )
 
     def _attainment(self) -> list[dict[str, Any]]:
+        """Whether the set point of the day's light can be reached, if it is in force."""
         target = self._target()
         if target is None:
-            return super()._attainment()
+            return []
         text = (trouble := self._trouble()) or f"{DAILY_LIGHT_INTEGRAL} will reach its set point"
         state = Attainment.MISSED if trouble else Attainment.SETTLING
         numbers = {"value": self._known.light.integral_mol, "set_point": target, "is_lasting": bool(trouble)}
-        return [self._state(DAILY_LIGHT_INTEGRAL, state, text, **numbers)]
+        about = {"environment": self._environment, "variable": DAILY_LIGHT_INTEGRAL}
+        return [{**about, "state": str(state), "text": f"{self._environment}: {text}", **numbers}]

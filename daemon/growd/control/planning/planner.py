@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from growd.bus.messages import Quality
-from growd.control.attainment import Attainment
-from growd.control.topics import desired, measured
+from growd.control.topics import desired
 from growd.runtime.clock import until_beat
 from growd.runtime.liveness import LOOP_S
 from growd.runtime.sentence import Sentence, problem
@@ -19,10 +18,6 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.bus.messages import Message
-
-
-ALLOWED: Final = 0.1
-"""The share of a set point by which it may be missed."""
 
 
 class Planner(ABC):
@@ -60,7 +55,6 @@ class Planner(ABC):
             self.node.open(topic)
             bus.topics.get(topic).remarks.append(self._remark_on_source)
         self._topic.remarks.append(self._remark_on_direct)
-        self.node.describe("attainment", self._attainment)
         self.node.describe("problems", self._problems)
 
     async def run(self) -> None:
@@ -144,26 +138,9 @@ class Planner(ABC):
         trouble = "" if self._is_direct or not self._wanted else self._trouble()
         if not trouble:
             return []
-        about = {"environment": self._environment, "variable": self._variable, "reason": trouble}
+        source = next(each for each in self._sources.values() if each in self._wanted)
+        about = {"environment": self._environment, "variable": source, "reason": trouble}
         return [problem(Sentence(f"{self._environment}: {trouble}", "plan_not_followed", **about))]
-
-    def _attainment(self) -> list[dict[str, Any]]:
-        """Of the set point in force: whether it is reached, and not whether it is missed."""
-        source = next((each for each in self._sources.values() if each in self._wanted), "")
-        wanted = self._wanted.get(source)
-        if self._is_direct or not wanted:
-            return []
-        value = self._bus.topics.get(measured(self._environment, source)).known
-        band = max(ALLOWED * wanted, VARIABLES[source].usual_band)
-        is_reached = value is not None and abs(value - wanted) <= band
-        state = Attainment.REACHED if is_reached else Attainment.SETTLING
-        text = f"{source} {'is at' if is_reached else 'moves to'} its set point"
-        numbers = {"value": None, "set_point": None, "band": (wanted - band, wanted + band)}
-        return [self._state(source, state, text, **numbers)]
-
-    def _state(self, source: str, state: Attainment, text: str, **more: Any) -> dict[str, Any]:
-        found = {"environment": self._environment, "variable": source, "state": str(state)}
-        return {**found, "text": f"{self._environment}: {text}", **more}
 
     def _shown(self, variable: str, value: float) -> str:
         known = VARIABLES[variable]
