@@ -159,6 +159,7 @@ async def test_an_error_is_said_in_words_and_marked_in_its_field(shared, browser
     async with recipes(shared, browser, "edit=lettuce_days", locale="de-DE") as page:
         phase = page.get_by_role("group", name="Phase 1", exact=True)
         level = phase.get_by_label("Sollwert", exact=True).first
+        await expect(page.get_by_text("keine Fehler")).to_be_visible()
         await level.fill("abc")
         place = page.locator(".findings").get_by_text(re.compile("Phase 1 · .* · Zeile 1 · Sollwert:"))
         await expect(place).to_be_visible()
