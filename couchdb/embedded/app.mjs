@@ -16,6 +16,7 @@ import { express, expressPouchDB, getOrCreateDB } from './packages.mjs';
 import { queryHandlers } from './queries.mjs';
 import { Replicator } from './replicator.mjs';
 import { databaseFolders, deleting, folderName, REPLICATOR } from './storage.mjs';
+import { inTurn } from './turns.mjs';
 import { installValidation } from './validation.mjs';
 import { readView, serveList } from './views.mjs';
 import { copyDocument, deleteAttachment, deleteDocument, deleteIndex, postForm, putAttachment, putDocument } from './writes.mjs';
@@ -141,7 +142,8 @@ function addDatabaseRoutes(app, databases, pouchApp, stopping) {
   app.post('*', readJSON());
   const [create, remove] = [(req, res) => databases.create(req, res), (req, res) => databases.remove(req, res)];
   serve(app, '/:db', { get: [open, showDatabase], put: [create], delete: [remove], post: [checkDocument, pouchApp] });
-  addQueryRoutes(app, open, stopping);
+  const documents = inTurn();
+  addQueryRoutes(app, open, stopping, documents);
   serve(app, '/:db/_bulk_docs', { post: [checkDocs, pouchApp] });
   serve(app, '/:db/_bulk_get', { post: [checkRequestedDocs, open, bulkGet] });
   serve(app, '/:db/_revs_diff', { post: [checkRevisions, pouchApp] });
@@ -149,7 +151,7 @@ function addDatabaseRoutes(app, databases, pouchApp, stopping) {
   serve(app, '/:db/_index', { get: [pouchApp], post: [checkIndex, pouchApp] });
   serve(app, ['/:db/_index/:ddoc/:type/:name', '/:db/_index/_design/:ddoc/:type/:name'], { delete: [open, deleteIndex] });
   for (const path of ['_find', '_explain']) {
-    serve(app, `/:db/${path}`, { post: [checkQuery, pouchApp] });
+    serve(app, `/:db/${path}`, { post: [checkQuery, documents, pouchApp] });
   }
   serve(app, '/:db/_compact', { post: [open, startCompaction] });
   serve(app, '/:db/_ensure_full_commit', { post: [open, confirmCommit] });
@@ -161,16 +163,18 @@ function addDatabaseRoutes(app, databases, pouchApp, stopping) {
   app.all(NOT_IMPLEMENTED, refuseNotImplemented);
 }
 
-function addQueryRoutes(app, open, stopping) {
-  const readable = (path, handler) => serve(app, path, { get: [open, handler], post: [open, handler] });
+function addQueryRoutes(app, open, stopping, documents) {
+  const readable = (path, ...chain) => serve(app, path, { get: chain, post: chain });
+  const rows = inTurn(); // apart, since an index may take minutes
   const queries = { '_all_docs': readAllDocs, '_design_docs': readDesignDocs, '_design/:ddoc/_view/:view': readView };
   for (const [path, run] of Object.entries(queries)) {
     const { one, many } = queryHandlers(run);
-    readable(`/:db/${path}`, one);
-    serve(app, `/:db/${path}/queries`, { post: [open, many] });
+    const turn = run === readView ? rows : documents;
+    readable(`/:db/${path}`, turn, open, one);
+    serve(app, `/:db/${path}/queries`, { post: [turn, open, many] });
   }
-  readable('/:db/_changes', (req, res) => serveChanges(req.db, req, res, stopping));
-  readable(['/:db/_design/:ddoc/_list/:list/:view', '/:db/_design/:ddoc/_list/:list/:other/:view'], serveList);
+  readable('/:db/_changes', open, (req, res) => serveChanges(req.db, req, res, stopping));
+  readable(['/:db/_design/:ddoc/_list/:list/:view', '/:db/_design/:ddoc/_list/:list/:other/:view'], rows, open, serveList);
 }
 
 function addDocumentRoutes(app, open) {

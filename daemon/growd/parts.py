@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from growd.config import ConfigError
+from growd.runtime.sentence import Sentence, problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -273,6 +274,5 @@ def _failure(part: str, error: BaseException) -> dict[str, Any]:
     """Log and describe a part that failed."""
     _log.error("the part %s failed", part, exc_info=error)
     reason = f"{type(error).__name__}: {error}"
-    text = f"the part {part} failed: {reason}"
-    fields = {"part": part, "reason": reason}
-    return {"text": text, "is_failure": True, "code": "part_failed", "fields": fields, "name": part}
+    said = Sentence(f"the part {part} failed: {reason}", "part_failed", part=part, reason=reason)
+    return problem(said, name=part, is_failure=True)

@@ -1,5 +1,6 @@
 """Lists, views and bulk reads: embedded server and CouchDB answer the same."""
 
+import asyncio
 import shutil
 import subprocess
 from base64 import b64decode, b64encode
@@ -168,9 +169,51 @@ console.log(runs);
 
 
 def test_several_queries_end_when_their_client_is_gone():
-    arguments = ["--input-type=module", "-e", GONE, str(EMBEDDED_SERVER.with_name("queries.mjs"))]
-    run = subprocess.run([shutil.which("node"), *arguments], stdout=subprocess.PIPE, check=True)
-    assert int(run.stdout) == 10
+    assert int(of_program(GONE, "queries.mjs")) == 10
+
+
+TURNS = """
+import { EventEmitter } from "node:events";
+import { mock } from "node:test";
+mock.timers.enable({ apis: ["setTimeout"] });
+const { inTurn } = await import(process.argv[1]);
+const [begun, turn] = [[], inTurn()];
+const ask = (name, header) => {
+  const res = Object.assign(new EventEmitter(), { end() {} });
+  turn({ get: () => header }, res, (error) => begun.push(error === undefined ? name : error.status));
+  return res;
+};
+const [one, two] = [..."abcd"].map((name) => ask(name, "192.0.2.1"));
+const [gone] = [..."efgh"].map((name) => ask(name, "192.0.2.1"));
+ask("own");
+gone.emit("close");
+one.end();
+one.emit("close");
+two.emit("close");
+mock.timers.tick(60_000);
+console.log(begun.join(" "));
+"""
+
+
+def of_program(program, module):
+    """What a program prints that gets the address of a module of the embedded server."""
+    arguments = ["--input-type=module", "-e", program, str(EMBEDDED_SERVER.with_name(module))]
+    return subprocess.run(
+        [shutil.which("node"), *arguments], stdout=subprocess.PIPE, check=True, text=True
+    ).stdout
+
+
+def test_large_queries_of_clients_wait_for_their_turn():
+    """e has gone, f and g follow when a and b end, and h waits too long."""
+    assert of_program(TURNS, "turns.mjs").split() == [*"abcd", "own", "f", "g", "503"]
+
+
+@each(("method", "path"), [("GET", ALL), ("GET", SUMS), ("POST", "_find"), ("POST", f"{ALL}/queries")])
+async def test_many_queries_at_once_are_all_answered(node, designed, method, path):
+    body = {"selector": {}, "queries": [{}]} if method == "POST" else None
+    through = {"X-Forwarded-For": "192.0.2.1"}
+    asked = [node(method, f"{designed}/{path}", body, headers=through) for _ in range(12)]
+    assert {answer.status for answer in await asyncio.gather(*asked)} == {200}
 
 
 async def test_a_view_in_several_queries_is_reduced(couch, filled):

@@ -12,6 +12,7 @@ import aiomqtt
 import msgspec
 
 from growd.runtime.pauses import Pauses
+from growd.runtime.sentence import Sentence, problem
 from growd.runtime.supervisor import TaskFault
 from growd_drivers.network_switch import NETWORK_LIMIT_S
 
@@ -262,24 +263,15 @@ class MqttLink:
         }
 
     def _problems(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        if self.problem:
-            fields = {"broker": str(self.broker), "reason": self.problem}
-            found.append(
-                {"text": self.problem, "is_failure": self._is_vital, "code": "broker_away", "fields": fields}
-            )
+        found, broker = [], str(self.broker)
+        if reason := self.problem:
+            said = Sentence(reason, "broker_away", broker=broker, reason=reason)
+            found.append(problem(said, is_failure=self._is_vital))
         for topic, reason in self._refused.items():
-            text = f"{self.broker} refuses the topic {topic} ({reason})"
-            found.append(
-                {
-                    "text": text,
-                    "is_failure": self._is_vital,
-                    "remedy": "Permit the user to read it, then restart growd.",
-                    "code": "broker_refuses",
-                    "fields": {"broker": str(self.broker), "topic": topic, "reason": reason},
-                    "name": topic,
-                }
-            )
+            text = f"{broker} refuses the topic {topic} ({reason})"
+            said = Sentence(text, "broker_refuses", broker=broker, topic=topic, reason=reason)
+            remedy = "Permit the user to read it, then restart growd."
+            found.append(problem(said, name=topic, is_failure=self._is_vital, remedy=remedy))
         return found
 
 

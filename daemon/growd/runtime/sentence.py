@@ -79,7 +79,10 @@ def of_error(error: BaseException) -> Sentence:
     return Sentence(str(error) or name, _WORDS.sub("_", name.removesuffix("Error")).lower())
 
 
-def problem(text: str, *, name: str = "", is_failure: bool = False, remedy: str = "") -> dict[str, Any]:
+def problem(
+    text: str, *, name: str = "", is_failure: bool = False, is_note: bool = False, remedy: str = ""
+) -> dict[str, Any]:
     """A problem for the detail `problems` of a node, see `growd.status.model.Problem`."""
     found = {"text": str(text), **code_of(text), "is_failure": is_failure}
-    return found | {key: each for key, each in (("name", name), ("remedy", remedy)) if each}
+    more = (("name", name), ("remedy", remedy), ("is_note", is_note))
+    return found | {key: each for key, each in more if each}

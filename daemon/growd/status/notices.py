@@ -286,27 +286,24 @@ def _of_store(status: Status) -> Iterator[Notice]:
     if store is None:
         return
     fields: dict[str, Any]
+    fails, warns = partial(Notice, "failure", "store"), partial(Notice, "warning", "store")
     if store.saving:
         text, fields = f"points can't be saved: {store.saving}", {"reason": store.saving}
-        of_saving = partial(Notice, "failure", "store", text, "saving")
-        yield of_saving(code="points_not_saved", fields=fields, remedy=CHECK_DISK)
+        yield fails(text, "saving", code="points_not_saved", fields=fields, remedy=CHECK_DISK)
     if store.has_lost(status.time):
         text, remedy = "points were lost for lack of room", "Make room on the disk of the data folder."
-        yield Notice(
-            "failure", "store", text, "lost", store.dropped_at, code="points_lost", remedy=remedy,
-            fields={"points": store.dropped_ever},
-        )  # fmt: skip
+        fields = {"points": store.dropped_ever}
+        yield fails(text, "lost", store.dropped_at, code="points_lost", fields=fields, remedy=remedy)
     if store.shipping:
         text = f"the database does not take points: {store.shipping}; {store.waiting} wait"
         fields = {"reason": store.shipping, "points": store.waiting}
-        waits = partial(Notice, "warning", "store", text, "database", store.since)
-        yield waits(code="points_wait", fields=fields, remedy=WAIT)
+        yield warns(text, "database", store.since, code="points_wait", fields=fields, remedy=WAIT)
     if store.rejected:
         text = f"{counted(store.rejected, 'point')} refused by the database"
         fields, service = {"points": store.rejected}, "store/retry_rejected"
-        yield Notice("warning", "store", text, "rejected", 0.0, service, code="points_refused", fields=fields)
+        yield warns(text, "rejected", 0.0, service, code="points_refused", fields=fields)
     for text in store.notices:
-        yield Notice("warning", "store", text, text, code="store_damaged", fields={"text": text})
+        yield warns(text, text, code="store_damaged", fields={"text": text})
 
 
 def _of_connections(status: Status) -> Iterator[Notice]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from growd.bus.errors import counted
-from growd.runtime.sentence import plain
+from growd.runtime.sentence import Sentence, plain, problem
 from growd.store.errors import CouchError, CouchRefusedError, CouchUnavailableError
 from growd.store.index_builds import IndexBuild, index_builds
 
@@ -81,17 +81,13 @@ class DatabaseNode:
         """Hangs and crashes, shown until growd ends, since a request may have caused them on purpose."""
         embedded = self._database.embedded
         happened = {"stopped answering": embedded.hangs, "crashed": embedded.crashes}
-        times = {what: counted(number, "time") for what, number in happened.items() if number}
-        return [
-            {
-                "text": f"embedded database {what} and was restarted, {n} since growd started",
-                "is_note": True,  # while it does not answer, that is the warning
-                "code": "database_restarted",
-                "fields": {"what": what, "times": n},
-                "name": what,
-            }
-            for what, n in times.items()
-        ]
+        found = []
+        for what, number in happened.items():
+            times = counted(number, "time")
+            text = f"embedded database {what} and was restarted, {times} since growd started"
+            said = Sentence(text, "database_restarted", what=what, times=times)
+            found += [problem(said, name=what, is_note=True)] if number else []
+        return found  # as notes: while it does not answer, that is the warning
 
     async def _building(self) -> tuple[IndexBuild, ...]:
         # the embedded one does not answer while it builds an index; CouchDB counts wrong logins

@@ -349,6 +349,7 @@ export const TEXTS = {
   said_component_failing: "Ein Teil von growd fällt immer wieder aus: {component}",
   said_broker_away: "Der MQTT-Broker antwortet nicht",
   said_broker_refuses: "Der MQTT-Broker lehnt die Anmeldung ab",
+  remedy_broker_refuses: "Dem Benutzer das Lesen erlauben, dann growd neu starten.",
   said_hold_not_saved: "Das Halten ist nicht gespeichert und endet mit growd",
   remedy_hold_not_saved: "Die Platte des Datenordners prüfen.",
   said_alerts_not_saved: "Alarme lassen sich nicht speichern",

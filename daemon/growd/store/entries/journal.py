@@ -22,6 +22,7 @@ from growd.bus.errors import (
 )
 from growd.bus.fields import past_time
 from growd.bus.messages import Quality
+from growd.runtime.sentence import Sentence, problem
 from growd.runtime.worker import Worker, WorkerError
 from growd.store.entries.delivery import EntryDelivery
 from growd.store.entries.entry import JournalEntry, is_photo_name
@@ -310,15 +311,12 @@ class GrowersJournal:
             topic.deliver(value, at, Quality.OK, JOURNAL_NODE, is_past=at < entry.written)
 
     def _problems(self) -> list[dict[str, Any]]:
-        sentences = [*self._folder.unreadable, *filter(None, [self._load_fault])]
-        problems: list[dict[str, Any]] = [
-            {"text": each, "is_failure": True, "code": "journal_unreadable", "name": each}
-            for each in sentences
-        ]
+        texts = [*self._folder.unreadable, *filter(None, [self._load_fault])]
+        found = [problem(Sentence(each, "journal_unreadable"), name=each, is_failure=True) for each in texts]
         if reason := str(self.delivery.fault):
             text, fields = f"journal entries wait for the database: {reason}", {"reason": reason}
-            problems.append({"text": text, "code": "journal_waits", "fields": fields})
-        return problems
+            found.append({"text": text, "code": "journal_waits", "fields": fields})
+        return found
 
 
 class EntryUpload:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.errors import counted
 from growd.config.services import LEAST_DAYS
 from growd.runtime.pauses import Pace
-from growd.runtime.sentence import plain
+from growd.runtime.sentence import Sentence, plain, problem
 from growd.runtime.supervisor import TaskFault
 from growd.store.errors import StoreError
 from growd.store.retention.budget import Budget, RetentionStatus, Shortage, budget, worth_compacting
@@ -248,23 +248,15 @@ class RetentionKeeper:
         problems: list[dict[str, Any]] = []
         if self._shortage:
             text = f"{self._shortage_text()}; {_ADVICE}"
-            is_failure = self._shortage is Shortage.STORING_NOTHING
-            fields = {"shortage": self._shortage.name.lower()}
-            problems.append(
-                {"text": text, "is_failure": is_failure, "code": "database_room_short", "fields": fields}
-            )
+            said = Sentence(text, "database_room_short", shortage=self._shortage.name.lower())
+            problems.append(problem(said, is_failure=self._shortage is Shortage.STORING_NOTHING))
         if self._fault.failures:
             text, fields = f"retention does not work: {self._fault}", {"reason": str(self._fault)}
             problems.append({"text": text, "code": "retention_fails", "fields": fields})
         is_waiting = self._started_at is not None and self._clock.time() < self._started_at + GRACE_S
         if is_waiting and self._is_announced and self._options.keep_days and self._started_at is not None:
-            problems.append(
-                {
-                    "text": self._announcement(self._started_at),
-                    "is_note": True,
-                    "code": "points_will_be_deleted",
-                }
-            )
+            said = Sentence(self._announcement(self._started_at), "points_will_be_deleted")
+            problems.append(problem(said, is_note=True))
         elif self._waits_for and (self._shortage or not is_waiting):
             text, fields = f"old points are not deleted: {self._waits_for}", {"reason": self._waits_for}
             problems.append({"text": text, "code": "points_not_deleted", "fields": fields})
