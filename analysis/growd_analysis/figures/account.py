@@ -211,10 +211,10 @@ class RunAccount:
         account = self._variable(name)
         if point.is_manual:
             self._note_reading(point, value)
-            account.by_hand += point.timestamp >= self._start
+            account.by_hand += 1
         if point.timestamp < self.raw_from:  # it is part of a bucket
             return
-        account.values += point.timestamp >= self._start
+        account.values += 1
         self._count(account, now)
         account.begin(value, point.timestamp + self._holds_s(name))
 
