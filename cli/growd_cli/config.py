@@ -6,7 +6,7 @@ import click
 
 from growd.config.profiles import PROFILES, profile_text
 from growd_cli.config_sample import reference, sample
-from growd_cli.terminal import echo_text
+from growd_cli.output import echo_lines
 
 
 @click.group()
@@ -22,10 +22,10 @@ def config() -> None:
 )
 def print_sample(*, profile: str | None) -> None:
     """Print a configuration (TOML) with all options and their defaults as comments."""
-    echo_text(sample() if profile is None else profile_text(profile), nl=False)
+    echo_lines((sample() if profile is None else profile_text(profile)).splitlines())
 
 
 @config.command("reference")
 def print_reference() -> None:
     """Print the reference of all sections and options as Markdown."""
-    echo_text(reference(), nl=False)
+    echo_lines(reference().splitlines())

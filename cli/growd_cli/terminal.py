@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from growd.runtime.text import printable
+from growd.runtime.text import in_symbols, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,8 +17,8 @@ _STEPS: Final = 1_000  # of the bar of a part
 
 
 def echo_text(text: object = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print text, with all that is not printable escaped: names and messages come from clients."""
-    click.echo(printable(str(text)), err=err, nl=nl)
+    """Print text for people. All that is not printable is escaped: names and messages come from clients."""
+    click.echo(printable(in_symbols(str(text))), err=err, nl=nl)
 
 
 @contextmanager

@@ -42,7 +42,7 @@ export function readable(text) {
     .replace(new RegExp(`\\b(${variables.join("|") || "-"})\\b`, "g"), (name) => variableName(name));
 }
 
-const UNITS = /(\b(?:by|within|of|least) )?(-?\d+(?:\.\d+)?)( (?:to|and|-) (-?\d+(?:\.\d+)?))? (degC|°C|percent|%|lux|umol\/m2\/s|mol\/m2)(?![\w/])/g;
+const UNITS = /(\b(?:by|within|of|least) )?(-?\d+(?:\.\d+)?)( (?:to|and|-) (-?\d+(?:\.\d+)?))? (degC|°C|percent|%|lux|umol\/m2\/s|mol\/m2|g\/m3)(?![\w/])/g;
 
 /** A sentence with values in the user's units; after "by" and the like a value is a difference. */
 const inUnits = (text) => text.replace(UNITS, (_, before = "", value, and = "", other, unit) => {

@@ -2,6 +2,7 @@
 import { call } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
+import { readable } from "../lib/names.js";
 
 const PLACE = /^\/phases\/(\d+)(?:\/(?:(?:daily|course)\/([^/]+)(?:\/(\d+)(?:\/(\w+))?)?|(\w+)))?$/;
 const MEMBERS = { at: "when", value: "value", to_next: "to_next", duration: "lasts", time_units: "unit", cycle: "cycle", otherwise: "otherwise", name: "name" };
@@ -16,7 +17,7 @@ function placeText({ pointer }) {
 
 /** growd's errors and warnings; `where` shows the place of one. */
 export const Findings = ({ findings, where = placeText }) =>
-  findings.length > 0 && html`<ul class="findings">${findings.map((each) => html`<li class=${each.severity === "error" ? "bad" : "warn"}><b>${t(`recipe_${each.severity}`)}</b> ${where(each)} ${each.sentence}</li>`)}</ul>`;
+  findings.length > 0 && html`<ul class="findings">${findings.map((each) => html`<li class=${each.severity === "error" ? "bad" : "warn"}><b>${t(`recipe_${each.severity}`)}</b> ${where(each)} ${readable(each.sentence)}</li>`)}</ul>`;
 
 /** growd's {plan, findings}, or {message, findings} without a plan; asked again when `key` changes. */
 export function usePlan(environment, args, key) {
@@ -24,7 +25,7 @@ export function usePlan(environment, args, key) {
   useEffect(() => {
     let isCurrent = true;
     const show = (found) => isCurrent && setAnswer(found);
-    if (args) call(`${environment}/recipe_plan`, args).then(show, ({ message, body }) => show({ message, findings: body.findings ?? [] }));
+    if (args) call(`${environment}/recipe_plan`, args).then(show, ({ message, body }) => show({ message: readable(message), findings: body.findings ?? [] }));
     else show(null);
     return () => (isCurrent = false);
   }, [key]);

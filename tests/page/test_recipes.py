@@ -166,6 +166,8 @@ async def test_an_error_is_said_in_words_and_marked_in_its_field(shared, browser
         await expect(level).to_have_attribute("aria-invalid", "true")
         await expect(page.get_by_text("growd würde es nicht starten")).to_be_visible()
         await expect(page.get_by_text("Dies ist der Plan vor den Fehlern.")).to_be_visible()
+        await level.fill("999999")
+        await expect(page.locator(".findings")).to_contain_text(re.compile(r"to [\d.]+ (°C|lx|ppm), not"))
         await level.fill("1,7")
         await expect(page.get_by_text("keine Fehler")).to_be_visible()
         assert '"value": 1.7' in await as_json(page)

@@ -40,6 +40,7 @@ class TestTimeWeights:
     def test_the_value_from_before_the_start_holds_unless_it_is_old(self):
         figures = figures_of(value(-60, WARMTH, 10), value(100, WARMTH, 20), end=200)
         assert whole(figures) == (200, 10, 15, 20)
+        assert whole(figures_of(value(-60, WARMTH, 10), end=200)) == (200, 10, 10, 10)
         figures = figures_of(value(-700, WARMTH, 10), value(100, WARMTH, 20), end=200)
         assert whole(figures) == (100, 20, 20, 20)
         assert whole(figures_of(value(-60, WARMTH, 10), end=200)) == (200, 10, 10, 10)

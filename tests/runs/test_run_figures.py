@@ -86,6 +86,7 @@ async def test_a_value_of_the_moment_of_a_restart_is_known(stored, at):
     await stored.store(
         measured(WARMTH, 20, MIDNIGHT + at),
         measured("restart", "growd started", MIDNIGHT + at, category="event"),
+        measured("stop", "growd stopped", MIDNIGHT + at, category="event"),  # by a simulated clock
         measured(WARMTH, 22, MIDNIGHT + 300),
     )
     (warmth,) = (await figures(stored)).variables

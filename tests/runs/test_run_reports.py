@@ -33,6 +33,7 @@ HOSTILE = "<script>alert(1)</script>\"'&\u0000"
 VOID = {"meta", "img"}
 PNG = b"\x89PNG"
 PICTURE = ReadPhoto("photo-1.png", len(PNG), data_address("image/png", PNG))
+GERMAN = ("basil: gestartet", "Sensor für CO₂", "CO₂-Dosis je Stunde")
 BASIL = {
     "_id": "0123456789ab:1790035200000-aaaaaa1111",
     "environment": ENVIRONMENT,
@@ -48,7 +49,7 @@ BASIL = {
         {"time": MIDNIGHT + 50, "elapsed": 50, "by": "bob", "recipe_id": HOSTILE, "recipe_rev": "1-x"}
     ],
     "growd": "0.1.0",
-    "configuration": {"sensor": [{"name": HOSTILE, "kind": "scd30"}]},
+    "configuration": {"sensor": [{"name": name, "kind": "scd30"} for name in (HOSTILE, "scd30")]},
     "calibrations": {"sensors": {"scd30": {"offset": 12.5}}},
     "study": dict.fromkeys(TERMS, HOSTILE),
     "self_test": {
@@ -118,6 +119,9 @@ async def store_basil(stored):
         measured("fault", f"scd30: {HOSTILE}", MIDNIGHT + 500, category="event"),
         measured("recovery", "scd30: ok after 60 s", MIDNIGHT + 560, category="event"),
         measured("recipe", f"basil: paused {HOSTILE}", MIDNIGHT + 600, category="event"),
+        measured(
+            *("recipe", "basil: started", MIDNIGHT), category="event", details={"code": "recipe_started"}
+        ),
         measured("harvest_fresh_mass", 1_150.5, MIDNIGHT + 95_000, is_manual=True, by=HOSTILE),
         measured("harvest_fresh_mass", 100, MIDNIGHT + 96_000, is_manual=True, by="ann"),
         measured("note", HOSTILE, MIDNIGHT + 700, category="event", by="ann"),
@@ -203,6 +207,8 @@ class TestReport:
             "Calibrations",
             "7.21",
             "(1 d 54 min)",  # the interlock that was not released,
+            "CO₂ dose per hour",
+            "CO₂ sensor",
         ):
             assert part in page.words, part
         assert ("src", f"data:image/png;base64,{base64.b64encode(PNG).decode()}") in page.attributes
@@ -220,7 +226,14 @@ class TestReport:
         assert float(mean.rpartition("H")[2]) < 720 / 2 + 60  # data end after 12 of 25 hours
         page = Page(await reports().report("aaaaaa", "de"))
         assert ("lang", "de") in page.attributes
-        for part in ("Lufttemperatur", "Lichtsumme: 4,33 mol/m²", "22.09.2026", "1.250,5", "beendet"):
+        for part in (
+            "Lufttemperatur",
+            "Lichtsumme: 4,33 mol/m²",
+            "22.09.2026",
+            "1.250,5",
+            "beendet",
+            *GERMAN,
+        ):
             assert part in page.words, part
 
     async def test_a_large_photo_is_shown_after_all_small_ones(self):

@@ -201,8 +201,8 @@ async def _before(points: RunPoints, series: Sequence[Series], start: float) -> 
 
 
 def _rank_of(point: ExportedPoint) -> int:
-    """A restart comes before the values of its own moment, which it does not end."""
-    return 0 if point.kind == "event" and point.variable == "restart" else 1
+    """A restart comes before the values of its own moment, which it does not end, and after a stop."""
+    return {"stop": -1, "restart": 0}.get(point.variable, 1) if point.kind == "event" else 1
 
 
 async def _in_order(

@@ -174,6 +174,9 @@ def _course(series: dict[str, Any], width: int, figures: RunFigures) -> Course:
     rows: list[tuple[float | None, float | None, float | None]] = []
     columns = [measured[name] for name in ("time", "mean", "min", "max")]
     present = [row for row in zip(*columns, strict=True) if row[1] is not None]
+    before = measured["before"]
+    if before and before["value"] is not None and before["time"] + holds_s > figures.start:
+        present.insert(0, (before["time"], *[before["value"]] * 3))
     for n, (begin, *values) in enumerate(present):
         following = present[n + 1][0] if n + 1 < len(present) else figures.end
         times.append(max(begin, figures.start))

@@ -9,6 +9,7 @@ from growd import __version__
 from growd.variables import VALVE, VARIABLES
 from growd_analysis.reports import tables
 from growd_analysis.reports.elements import Element, document, element
+from growd_analysis.reports.names import Names
 from growd_analysis.reports.plots import (
     BLUE,
     GREEN,
@@ -59,7 +60,8 @@ async def report(
     are those of its cameras.
     """
     notes = await notes_of(described, photo)
-    marks = _marks(described["events"], notes, language)
+    names = Names(reading.run, language)
+    marks = await asyncio.to_thread(_marks, described["events"], notes, language, names)
     setting = _Setting(reading.figures, await reading.dark_spans(), marks, language)
     climate: list[Element] = []
     for variable in reading.figures.variables:
@@ -78,6 +80,7 @@ def _whole(
     figures, language = setting.figures, setting.language
     say = language.say
     described, notes, shots = records
+    names = Names(run, language)
     content = run.get("recipe")
     name = (content.get("name") if isinstance(content, dict) else None) or run.get("recipe_id", "")
     title = say("report", recipe=f"{name}, {language.day(figures.start)}")
@@ -89,7 +92,7 @@ def _whole(
             say("report", recipe=f"{name}, "),
             element("span", language.day(figures.start), class_="whole"),
         ),
-        tables.header(run, figures, language),
+        tables.header(run, figures, language, names),
         element("h2", say("summary")),
         *tables.summary(figures, language),
         *tables.shots(shots, language),
@@ -97,8 +100,8 @@ def _whole(
         *_light(figures, language),
         *_use(figures, language),
         element("h2", say("events")),
-        tables.happenings(figures, language),
-        tables.recipe_events(described["events"], language),
+        tables.happenings(figures, language, names),
+        tables.recipe_events(described["events"], language, names),
         *tables.calibrations(described["events"], language),
         element("h2", say("journal")),
         tables.journal(notes, language),
@@ -179,14 +182,16 @@ def _key(setting: _Setting) -> Element:
     return element("ul", *entries, class_="key")
 
 
-def _marks(events: list[dict[str, Any]], notes: list[Note], language: Language) -> list[EventMark]:
+def _marks(
+    events: list[dict[str, Any]], notes: list[Note], language: Language, names: Names
+) -> list[EventMark]:
     """Notes, faults, interlocks, holds and changes of the recipe, without their ends."""
     found = [EventMark(note.time, "note", f"{language.moment(note.time)}: {note.text}") for note in notes]
     for one in events:
         is_end = one["message"] in {"released", "started", "ended"} or "is released" in one["message"]
         if one["kind"] in {"fault", "interlock", "hold", "recipe"} and not is_end:
-            what = f"{one['source']}: {one['message']}".removeprefix(": ")
-            found.append(EventMark(one["time"], one["kind"], f"{language.moment(one['time'])}: {what}"))
+            what = f"{language.moment(one['time'])}: {names.event(one)}"
+            found.append(EventMark(one["time"], one["kind"], what))
     return found
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from growd.store.couch import Document
     from growd_analysis.figures.figures import Deviation, OutputFigures, RunFigures, VariableFigures
     from growd_analysis.reports.language import Language
+    from growd_analysis.reports.names import Names
     from growd_analysis.reports.reading import CameraShot, Note
 
 LASTING: Final = ("fault", "interlock", "hold")
@@ -23,16 +24,16 @@ SUMMED: Final = {"yields": ("harvest_fresh_mass", "harvest_dry_mass"), "water": 
 _MOST_TIMES: Final = 6  # in a cell
 
 
-def header(run: Document, figures: RunFigures, language: Language) -> Element:
+def header(run: Document, figures: RunFigures, language: Language, names: Names) -> Element:
     """What ran, when, by whom, and where."""
     say = language.say
     ended = say("running")
     if run.get("ended") is not None:
         reason = str(run.get("end_reason") or "")
         ended = f"{language.moment(figures.end)}, {say(reason) if reason in REASONS else reason}"
-        ended = _by(ended, run.get("ended_by"), language)
+        ended = _by(ended, names.person(run.get("ended_by")), language)
     changes = [
-        element("div", _by(_change(change, language), change.get("by"), language))
+        element("div", _by(_change(change, language), names.person(change.get("by")), language))
         for change in run.get("revisions") or ()
     ]
     return pairs(
@@ -40,7 +41,10 @@ def header(run: Document, figures: RunFigures, language: Language) -> Element:
             (say("run"), str(run.get("_id", ""))),
             (say("recipe"), _recipe(run, language)),
             (say("chamber"), str(run["environment"])),
-            (say("started"), _by(language.moment(figures.start), run.get("started_by"), language)),
+            (
+                say("started"),
+                _by(language.moment(figures.start), names.person(run.get("started_by")), language),
+            ),
             (say("ended"), ended),
             (say("lasted"), language.duration(figures.end - figures.start)),
             (say("times_shown"), language.times(figures.start, figures.end)),
@@ -144,7 +148,7 @@ def light_days(figures: RunFigures, language: Language) -> Element:
     return table(heads, rows, numbers=(1,), kind="days")
 
 
-def happenings(figures: RunFigures, language: Language) -> Element:
+def happenings(figures: RunFigures, language: Language, names: Names) -> Element:
     """Faults, interlocks and holds by kind and source, and gaps."""
     say = language.say
     heads = [say(key) for key in ("kind", "source", "count", "total", "times")]
@@ -154,7 +158,7 @@ def happenings(figures: RunFigures, language: Language) -> Element:
             times = _times(one.times, one.count, figures, language)
             lasted_s = one.lasted_s + sum(figures.end - begin for begin, end in one.times if end is None)
             lasted = language.duration(lasted_s) if lasted_s else ""
-            rows.append([say(one.kind), one.source, str(one.count), lasted, times])
+            rows.append([say(one.kind), names.source(one.kind, one.source), str(one.count), lasted, times])
     for is_clean, key in ((True, "clean_gap"), (False, "power_gap")):
         gaps = [gap for gap in figures.gaps if gap.clean is is_clean]
         if gaps:
@@ -173,10 +177,10 @@ def _times(
     return "; ".join(shown + more)
 
 
-def recipe_events(events: Sequence[dict[str, Any]], language: Language) -> Element | None:
+def recipe_events(events: Sequence[dict[str, Any]], language: Language, names: Names) -> Element | None:
     """What happened to the recipe: changes, pauses, skips."""
     rows = [
-        [language.moment(one["time"]), f"{one['source']}: {one['message']}".removeprefix(": "), one["by"]]
+        [language.moment(one["time"]), names.event(one), names.author(one)]
         for one in events
         if one["kind"] == "recipe"
     ]

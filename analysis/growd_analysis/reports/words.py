@@ -14,7 +14,7 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "chamber": ("Chamber", "Kammer"),
     "started": ("Start", "Beginn"),
     "ended": ("End", "Ende"),
-    "by": ("{what}, by {who}", "{what}, durch {who}"),
+    "by": ("{what}, by {who}", "{what}, von {who}"),
     "running": ("still running", "läuft noch"),
     "finished": ("finished", "beendet"),
     "stopped": ("stopped", "angehalten"),
