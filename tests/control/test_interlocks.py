@@ -378,7 +378,7 @@ async def test_an_interlock_of_the_lamp_is_the_reason_of_a_missed_set_point():
         await on.clock.advance(KNOWN_S)
         on.want(LIGHT, 10_000)
         await on.clock.advance(90)
-        (light,) = on.bus.find_node("environment_1/attainment").information()["attainment"]
+        light, *_ = on.bus.find_node("environment_1/attainment").information()["attainment"]
         assert "its output is held" in light["text"]
         assert "the limit for light is 15.0 degC" in light["text"]
 
