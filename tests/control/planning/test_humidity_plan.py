@@ -169,3 +169,14 @@ async def test_the_deficit_is_judged_as_other_set_points_are_while_its_set_point
         assert judged()[0] == "missed"
         await rig.want(DEFICIT, None)
         assert judged() == ("idle", False, None)
+
+
+async def test_a_planned_set_point_is_told_with_the_decimals_of_its_variable(rig):
+    watch = AttainmentWatch(rig.bus, "e", [output_loop(HUMIDITY, raising=["air_humidifier"])])
+    await rig.measure(25)
+    await rig.want(DEFICIT, 1.0)
+    rig.publish(f"measured/{HUMIDITY}", 30.0)
+    async with running(rig.clock, watch):
+        await rig.clock.advance(10)
+        (found,) = watch.node.details()["attainment"]
+    assert "its set point is 68.4 percent" in found["text"]
