@@ -214,7 +214,7 @@ async def test_calibrations_have_a_limit_which_is_assumed_if_their_record_is_los
     memory.texts["environment_1/interlocks"] = "no JSON"
     async with stage(memory=memory) as on:
         await on.advance(2 * SHUT_S)
-        (problem,) = on.problems
+        problem = next(each for each in on.problems if "ceiling" in each)
         assert "the ceiling of 5000 ppm trips at 2500 ppm of air, because calibrations" in problem
         assert "another name in [[sensor]]" in problem
         assert "would lower its readings by more than 1000 ppm or by half" in await on.calibrate(401)
@@ -226,7 +226,7 @@ async def test_calibrations_have_a_limit_which_is_assumed_if_their_record_is_los
         on.air(2_530)
         await on.advance(60)
         assert not on.has_tripped
-        assert on.problems == []
+        assert not any("ceiling" in each for each in on.problems)
 
 
 async def test_a_calibration_that_is_being_saved_refuses_others_and_an_open_valve():

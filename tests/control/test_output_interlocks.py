@@ -256,6 +256,31 @@ class TestStillRising:
             assert on.air().temperature_degc > before + 3
             assert not on.has_tripped(self.NAME)
 
+    async def test_after_its_state_was_lost_nothing_cools_below_the_temperature_of_the_start(self):
+        memory = ShortMemory()
+        memory.texts["environment_1/interlocks"] = "no JSON"
+        for _ in range(2):
+            async with on_stage(*self.OUTPUTS, memory=memory) as on:
+                await on.clock.advance(KNOWN_S)
+                await self.all_off(on)
+                await on.clock.advance(60)
+                assert on.has_tripped(self.NAME)
+                assert not runs(on, "air_cooler")
+                now = status(on)
+                (lost,) = [each for each in notices_of(now) if each.code == "interlocks_lost"]
+                assert lost.severity == "failure"
+                (rising,) = [each for each in lost.effects if each.name.endswith(self.NAME)]
+                assert (rising.fields["cause"], rising.fields["stays_on"]) == ("check_held", False)
+                assert not now.has_unsafe_output
+                on.machine.faults.inject(Fault("welded", "heater"))
+                await on.until(lambda: runs(on, "air_cooler"), 1_500)
+                on.machine.faults.clear()
+        async with on_stage(*self.OUTPUTS, memory=memory) as on:
+            await on.clock.advance(KNOWN_S)
+            for name in (self.NAME, "air_temperature_no_rise"):
+                assert (await on.call(f"{name}/reset"))["success"]
+            assert not any(each.code == "interlocks_lost" for each in notices_of(status(on)))
+
     @pytest.mark.parametrize("is_cooled_on", [False, True])
     def test_a_rise_after_a_cooler_has_stopped_is_no_welded_heater(self, is_cooled_on):
         readings = SensorReadings({"air_temperature": 60.0})

@@ -89,6 +89,8 @@ def _of_interlocks(status: Status) -> Iterator[tuple[Key, Key]]:
         blind = [each for each in lock.reads if (environment, each) in unknown]
         if lock.tripped and blind and not (lock.needs_reset or lock.is_failure or lock.stays_on):
             yield ("interlock", lock.name), ("variable", f"{environment}/{blind[0]}")
+        elif lock.tripped and lock.code == "interlock_state_lost":
+            yield ("interlock", lock.name), ("problem", f"interlocks_lost:{environment}")
 
 
 def _of_set_point(each: AttainmentStatus) -> Key | None:

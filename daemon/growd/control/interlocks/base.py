@@ -6,11 +6,14 @@ import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from growd.runtime.sentence import Sentence
+from growd.runtime.sentence import Sentence, code_of, document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+STATE_LOST: Final = "interlock_state_lost"
+"""The code of the reason of an interlock that assumes the worst."""
+_CHECK_HELD: Final = Sentence("check that what it holds works, then reset it", "check_held")
 UNREAD: Final = "the state before the start has not been read yet"
 SAVED_SHARE: Final = 0.1
 """Share of a limit: the state is saved again after this much use, and assumed used after an unclean end."""
@@ -114,6 +117,16 @@ class Interlock(ABC):
     def needs_reset(self) -> bool:
         """Whether it stays tripped until somebody resets it."""
         return bool(self.reason and self.reset_hint)
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether it counts as tripped since its saved state was lost."""
+        return bool(code_of(self.reason)["code"] == STATE_LOST)
+
+    @property
+    def remedy(self) -> str:
+        """What to do before a reset."""
+        return _CHECK_HELD if self.is_assumed and self.reset_hint else self.reset_hint
 
     @abstractmethod
     def update(self, now: float, wall: float) -> None:
@@ -254,15 +267,19 @@ class LatchedInterlock(PersistentInterlock):
         """Why it cannot be reset although it has tripped, or ""."""
 
     def _mark(self, *, as_reset: bool = False) -> Any:
-        return "" if as_reset or not self.has_tripped else self.reason
+        return "" if as_reset or not self.has_tripped else document(self.reason)
 
     def _restore_reason(self, saved: Any) -> None:
-        if not isinstance(saved, str):
-            raise TypeError("the reason is not a string")
-        self.reason = saved
+        match saved:
+            case "":
+                self.reason = ""
+            case {"code": str(code), "fields": dict(fields), "text": str(text)}:
+                self.reason = Sentence(text, code, **fields)
+            case _:
+                raise TypeError("the reason is not a sentence")
 
     def _assume_worst(self, now: float, why: str) -> None:  # noqa: ARG002
-        self.reason = f"it counts as tripped, since its state before the start is unknown: {why}"
+        self.reason = Sentence(f"its state before the start is unknown: {why}", STATE_LOST, reason=why)
 
 
 class InputUnknown(Interlock):

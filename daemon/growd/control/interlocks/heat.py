@@ -164,8 +164,12 @@ class StillRising(LatchedInterlock):
         if suspect and not self.reason:
             self._cool_to = -math.inf if value is None else value
             self.reason = f"{suspect} is written off and reads on: its relay may be welded"
-        if not self.reason and value is not None:
+        if value is not None and not self.reason:
             self._judge(value, now)
+        elif value is not None and math.isinf(
+            self._cool_to
+        ):  # tripped without a reading: do not cool below it
+            self._cool_to = value
         self._is_hot = bool(self.reason) and self._is_too_warm(value, is_suspected=bool(suspect))
 
     def held_level(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
@@ -182,7 +186,7 @@ class StillRising(LatchedInterlock):
 
     @property
     def stays_on(self) -> bool:
-        return bool(self.reason)
+        return bool(self.reason) and not self.is_assumed
 
     @property
     def problem(self) -> str:

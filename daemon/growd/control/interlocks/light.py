@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.control.interlocks.base import SAVED_SHARE, PersistentInterlock
+from growd.control.interlocks.base import SAVED_SHARE, STATE_LOST, PersistentInterlock
 from growd.control.interlocks.wall_time import OnTimeOfDay
 from growd.runtime.sentence import Sentence
 
@@ -70,7 +70,8 @@ class LightHours(PersistentInterlock):
 
     def _assume_worst(self, now: float, why: str) -> None:  # noqa: ARG002
         self._day.add(self._hours * 3600.0, 0.0)
-        self._assumed = (
+        text = (
             f"how long the light was on today is unknown ({why}), so all {self._hours:g} h count as used; "
             "it can be on again tomorrow"
         )
+        self._assumed = Sentence(text, STATE_LOST, reason=why)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.control.interlocks.base import SAVED_SHARE, Interlock, PersistentInterlock
+from growd.control.interlocks.base import SAVED_SHARE, STATE_LOST, Interlock, PersistentInterlock
 from growd.control.interlocks.on_times import HOUR_S, RollingDose
 from growd.runtime.sentence import Sentence
 
@@ -214,10 +214,11 @@ class UseLimit(PersistentInterlock):
     def _assume_worst(self, now: float, why: str) -> None:
         self._dose.add(self._limit, now)
         words, after = self._words, "an hour" if self._window <= HOUR_S else self._span
-        self._assumed = (
+        text = (
             f"how long {words.subject} was {words.on} in the last {self._span} is unknown ({why}), so the "
             f"limit counts as used up; {words.subject} can be {words.on} again {after} after the start"
         )
+        self._assumed = Sentence(text, STATE_LOST, reason=why)
 
     def _why(self, used: float, now: float) -> str:
         said, limit = self._use.said, self._limit

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 PERIOD_S: Final = 1.0
 PATIENCE_S: Final = 5.0
+_RESET_EACH: Final = (
+    "Check that each output works, then reset its interlock. The others release by themselves."
+)
 FRESH_S: Final = 0.01  # one update serves an actuator that asks for several outputs in a row
 _Place = tuple[str, str]
 HOLD: Final = "the hold"
@@ -328,7 +331,7 @@ class Interlocks:
                 "is_failure": each.is_failure,
                 "stays_on": each.stays_on,
                 "is_quiet": each.is_quiet,
-                "remedy": document(each.reset_hint),
+                "remedy": document(each.remedy),
                 "holds": sorted(each.devices or each.holds),
                 "reads": sorted(each.reads),
                 "limits": [
@@ -363,6 +366,11 @@ class Interlocks:
             for each in self._with_problems
             if (why := each.problem)
         ]
+        for why in {code_of(each.reason)["fields"]["reason"] for each in self._interlocks if each.is_assumed}:
+            said = Sentence(
+                f"{where}: interlocks count as tripped: {why}", "interlocks_lost", environment=where
+            )
+            found.append(problem(said, remedy=_RESET_EACH))
         if why := str(self.saved.error):
             text = f"{where}: the state of the interlocks can't be saved and is lost if growd ends: {why}"
             found.append(problem(Sentence(text, "interlocks_not_saved", environment=where, reason=why)))

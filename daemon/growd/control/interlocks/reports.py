@@ -82,7 +82,7 @@ class Reports:
             self._quiet.discard(name)
         elif tripped or before:
             self._quiet.discard(name)
-            hint = f"; {interlock.reset_hint}" if interlock.needs_reset else ""
+            hint = f"; {interlock.remedy}" if interlock.needs_reset else ""
             message = _tripped(interlock, tripped, hint) if tripped else Sentence("released", "released")
             self._events.publish(event("interlock", name, message))
             # a variable is unknown since a sensor has failed, which is the warning
