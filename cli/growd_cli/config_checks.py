@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from growd.config import ConfigError, Finding
-from growd.config.alert_checks import faults_of_alerts
 from growd.host.machine import model_of_this_machine
 from growd.wiring.chambers_node import unfit_topics
+from growd_alerts.checks import faults_of_alerts
 from growd_cli.config_doubts import DOUBTS as DEVICE_DOUBTS
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from growd.device_kinds import SENSOR_KINDS, with_article
 from growd.runtime.worker import Workers
 from growd.variables import VARIABLES, Variable
 from growd.wiring.outputs import joining, lamp_channel, output_device, place_of_output
-from growd.wiring.receivers import described_value, has_value
+from growd.wiring.receivers import value_of
 from growd.wiring.sensors import SensorDevice
 from growd_camera.shots import Shooting, ShotError, ShotFiles
 from growd_drivers.errors import (
@@ -192,7 +192,7 @@ class _Check:
         except TimeoutError:
             reason = mqtt.problem or f"nothing came within {LIMIT_S:g} s; {_silence(sensor, passed)}"
             return DeviceAnswer(name, False, f"{part}: {reason}")
-        return DeviceAnswer(name, True, f"{part} sends: {described_value(sensor, body)}")
+        return DeviceAnswer(name, True, f"{part} sends: {_described_value(sensor, body)}")
 
     async def _ask_output(
         self, name: str, place: str, safe: str, claim: Callable[[], None], unasked: str = ""
@@ -311,7 +311,7 @@ def _silence(sensor: Sensor, passed: dict[str, bytes]) -> str:
     if "partial" in passed:
         return f"its messages have no {sensor.key}: {passed['partial'][:_SHOWN_BYTES]!r}; check key"
     if "retained" in passed:
-        return f"the broker has an old message with {described_value(sensor, passed['retained'])}: {advice}"
+        return f"the broker has an old message with {_described_value(sensor, passed['retained'])}: {advice}"
     return advice
 
 
@@ -325,7 +325,7 @@ def _note(
     """Take the first message that says something of the value, and pass over the others."""
     if is_retained:
         passed["retained"] = body
-    elif not has_value(sensor, body):
+    elif not _has_value(sensor, body):
         passed["partial"] = body
     elif not came.done():
         came.set_result(body)
@@ -433,3 +433,20 @@ def _advice_for_unavailable(sensor: Sensor, error: HardwareUnavailableError) -> 
     if isinstance(cause, FileNotFoundError) and sensor.bus != 1:
         return "a bus other than 1 needs an overlay in config.txt, such as dtoverlay=i2c3"
     return ""
+
+
+def _described_value(sensor: Sensor, body: bytes) -> str:
+    """What a payload means, for a person."""
+    try:
+        value = value_of(sensor, body)
+    except ValueError as error:
+        return str(error)
+    return f"no {sensor.key}" if value is None else f"{value:g}"
+
+
+def _has_value(sensor: Sensor, body: bytes) -> bool:
+    """Whether a payload is about the value, be it valid or not."""
+    try:
+        return value_of(sensor, body) is not None
+    except ValueError:
+        return True

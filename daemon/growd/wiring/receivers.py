@@ -33,7 +33,7 @@ def receiver_of(bus: Bus, chamber: Chamber, sensor: Sensor, hardware: Hardware) 
         bus,
         chamber.environment,
         sensor.name,
-        decode=partial(_value, sensor),
+        decode=partial(value_of, sensor),
         plausibility=plausibility_of(sensor),
         absent=f"its messages have no {sensor.key}",
         source=f"MQTT topic {sensor.topic}" if is_mqtt else f"topic {topic}",
@@ -81,24 +81,7 @@ def _take_fresh(receiver: Receiver, body: bytes, is_retained: bool) -> None:  # 
         receiver.take(body)
 
 
-def described_value(sensor: Sensor, body: bytes) -> str:
-    """What a payload means, for a person."""
-    try:
-        value = _value(sensor, body)
-    except ValueError as error:
-        return str(error)
-    return f"no {sensor.key}" if value is None else f"{value:g}"
-
-
-def has_value(sensor: Sensor, body: bytes) -> bool:
-    """Whether a payload is about the value, be it valid or not."""
-    try:
-        return _value(sensor, body) is not None
-    except ValueError:
-        return True
-
-
-def _value(sensor: Sensor, message: Any) -> float | None:
+def value_of(sensor: Sensor, message: Any) -> float | None:
     """The value in a message, in the unit of the variable; None if it has none. Raises ValueError."""
     is_payload = isinstance(message, bytes)
     number = value_in(message, sensor.key, is_switch=_is_switch(sensor)) if is_payload else float(message)
