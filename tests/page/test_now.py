@@ -207,6 +207,13 @@ async def test_a_set_point_that_another_one_overrides_says_so(shared, browser, c
         await expect(dialog).to_contain_text("without effect: the set point of Light wins")
 
 
+async def test_a_held_output_beyond_the_edge_does_not_widen_the_page(shared, browser, client):
+    await client.call("simulator/inject_fault", device="scd30", kind="absent")
+    async with page_at(browser, address(shared)) as page:
+        label = page.locator(".chip").get_by_text("Held by an interlock")
+        assert await label.evaluate("(each) => each.offsetParent.matches('.chip')")
+
+
 async def test_a_sunset_is_not_called_light_off(shared, browser, client):
     points = [
         {"at": 0, "value": 8_000},

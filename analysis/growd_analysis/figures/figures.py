@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from growd.variables import CARBON_DIOXIDE, DAILY_LIGHT_INTEGRAL, HUMIDITY, ILLUMINANCE, TEMPERATURE
+from growd.variables import (
+    CARBON_DIOXIDE,
+    DAILY_LIGHT_INTEGRAL,
+    HUMIDITY,
+    ILLUMINANCE,
+    TEMPERATURE,
+    VAPOUR_PRESSURE_DEFICIT,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,6 +61,7 @@ TOLERANCES: Final = {
     "water_potential_hydrogen": Tolerance(0.3),
     "water_electrical_conductivity": Tolerance(0.2, 0.1),
     DAILY_LIGHT_INTEGRAL: Tolerance(0.0, 0.05),
+    VAPOUR_PRESSURE_DEFICIT: Tolerance(0.1, 0.1),
 }
 """Those of CO2 and light are about the bands in which growd calls a set point reached."""
 

@@ -201,7 +201,9 @@ class Recorder:
         value = message.value if message.quality is Quality.OK else None
         is_manual = message.node in {_HTTP_NODE, f"{source.environment}/set_points"}
         repeats = message.node == f"{source.environment}/recipe_runner"  # others publish a change once
-        if self._desired[source.topic].admits(value, repeats=repeats):
+        rule = self._desired[source.topic]
+        if rule.admits(value, repeats=repeats):
+            message = msgspec.structs.replace(message, time=rule.moment(message.time))
             yield self._point(source, value, message, is_desired=True, is_manual=is_manual)
 
     def _of_commanded(self, source: _Source, message: Message) -> Iterator[DataPoint]:

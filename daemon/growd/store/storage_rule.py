@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -12,6 +12,9 @@ from growd.config import Store
 if TYPE_CHECKING:
     from growd.store.points import Value
     from growd.variables import Variable
+
+_LATER_S: Final = 1e-6  # of one moment: points have microseconds
+_MOMENT_S: Final = 1e-3
 
 
 def sparser(settings: Store, interval_s: float) -> Store:
@@ -90,6 +93,7 @@ class ChangeRule:
         self._bands = variable.absolute_band, variable.relative_band
         self._stored: list[Value] = []
         self._newest: Value = None
+        self._at = -math.inf
 
     def admits(self, value: Value, *, repeats: bool = False) -> bool:
         """Whether to store `value`, of a publisher that may repeat it; True counts as stored."""
@@ -101,6 +105,11 @@ class ChangeRule:
             return False
         self._stored = [value]
         return True
+
+    def moment(self, time: float) -> float:
+        """The UNIX time to store: after that of the value before, also if a simulated clock stood still."""
+        self._at = self._at + _LATER_S if 0.0 <= self._at - time < _MOMENT_S else time
+        return self._at
 
 
 def _has_moved(value: Value, stored: Value, absolute: float, relative: float) -> bool:
