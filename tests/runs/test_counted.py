@@ -6,6 +6,8 @@ from growd.store.reading.source import ExportedPoint
 from growd_analysis.figures.account import RunAccount
 from growd_analysis.figures.figures import Rating
 from growd_analysis.figures.run_figures import with_counted
+from growd_analysis.reports.language import Language
+from growd_analysis.reports.tables import outputs
 from support.run_points import HOLDS_S, MIDNIGHT, UTC, VALVE
 
 ACID = "nutrient_ph_down"
@@ -81,6 +83,8 @@ def test_channels_of_the_lamp_have_their_energy_without_commands_of_their_own():
     lamp = output(with_counted(HELD, start, end), white)
     assert (lamp.on_s, lamp.starts, lamp.known_s) == (3_600.0, 1, 0.0)
     assert lamp.energy_kwh == pytest.approx(0.1)
+    cells = [*outputs(with_counted(HELD, start, end), Language("en", UTC)).itertext()]
+    assert cells[8:14] == ["White light", "1 h", "100.0 %", "1", "–", "1 h"]  # noqa: RUF001
     assert len(lamp.days_on_s) == len(HELD.days)
     assert [one.variable for one in with_counted(HELD, end, end).outputs] == [ACID]  # it was dark
 

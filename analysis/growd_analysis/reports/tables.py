@@ -106,7 +106,7 @@ def outputs(figures: RunFigures, language: Language) -> Element:
     """A row for each output."""
     say = language.say
     heads = [say(key) for key in ("output", "on_time", "on_share", "starts", "level", "known")]
-    rows = [_output(one, language) for one in figures.outputs]
+    rows = [_output(one, figures.end - figures.start, language) for one in figures.outputs]
     for key, used in (
         ("energy", [one.energy_kwh for one in figures.outputs]),
         ("volume", [one.litres for one in figures.outputs]),
@@ -387,16 +387,17 @@ def _deviation(one: VariableFigures, found: Deviation, language: Language) -> li
     return [language.variable(one.variable), deviation, tolerance, language.share(found.within), longest]
 
 
-def _output(one: OutputFigures, language: Language) -> list[str]:
+def _output(one: OutputFigures, run_s: float, language: Language) -> list[str]:
     starts = language.say("not_known") if one.starts is None else language.number(one.starts, 0)
-    share = one.on_s / one.known_s if one.known_s else None
+    known_s = one.known_s or (run_s if one.is_counted else 0.0)  # a channel of the lamp has no commands
+    share = one.on_s / known_s if known_s else None
     return [
         language.variable(one.variable),
         language.duration(one.on_s),
         language.share(share),
         starts,
         language.share(one.mean_level),
-        language.duration(one.known_s),
+        language.duration(known_s),
     ]
 
 
