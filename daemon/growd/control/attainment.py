@@ -296,7 +296,7 @@ class AttainmentWatch:
         variable = VARIABLES[track.loop.variable]
         shown, wanted = "unknown", f"{set_point:.6g}"
         if value is not None:
-            shown, wanted = told_apart(value, set_point, variable.precision)
+            shown, wanted = told_apart(value, round(set_point, variable.precision), variable.precision)
             shown += f" {variable.unit}"
         track.state, track.shown = Attainment.MISSED, reason
         track.last = value, set_point

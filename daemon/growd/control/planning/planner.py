@@ -80,6 +80,10 @@ class Planner(ABC):
     def _trouble(self) -> str:
         """Why the set point of a source cannot be reached, "" if it can."""
 
+    def _remark(self) -> str:
+        """The hint for the client whose set point of a source is in force now."""
+        return ""
+
     def _take(self, message: Message) -> None:
         source = self._sources.get(message.topic)
         is_ok = message.quality is Quality.OK
@@ -120,7 +124,8 @@ class Planner(ABC):
             before = before[: before.index(message.topic)]
         winner = self._topic.name if self._is_direct else next(iter(before), "")
         if not winner:
-            return ""
+            self._take(message)
+            return self._remark()
         name, last = winner.rpartition("/")[2], self._bus.topics.get(winner).last
         if last is not None and last.node == f"{self._environment}/recipe_runner":
             return f"has no effect while the recipe sets {name}, which wins"
@@ -140,7 +145,9 @@ class Planner(ABC):
             return []
         source = next(each for each in self._sources.values() if each in self._wanted)
         about = {"environment": self._environment, "variable": source, "reason": trouble}
-        return [problem(Sentence(f"{self._environment}: {trouble}", "plan_not_followed", **about))]
+        remedy = "" if self._planned is None else "Lower the set point."
+        sentence = Sentence(f"{self._environment}: {trouble}", "plan_not_followed", **about)
+        return [problem(sentence, name=f"{self._environment}/{source}", remedy=remedy)]
 
     def _shown(self, variable: str, value: float) -> str:
         known = VARIABLES[variable]
