@@ -47,9 +47,6 @@ class HumidityPlanner(Planner):
             return None
         return min(100.0, max(0.0, humidity_for_deficit_percent(degc, deficit)))
 
-    def _remark(self) -> str:
-        return self._trouble()
-
     def _trouble(self) -> str:
         deficit, degc = self._wanted[VAPOUR_PRESSURE_DEFICIT], self._degc()
         wanted = self._shown(VAPOUR_PRESSURE_DEFICIT, deficit)

@@ -11,7 +11,7 @@ from growd.control.topics import desired
 from growd.runtime.clock import until_beat
 from growd.runtime.liveness import LOOP_S
 from growd.runtime.sentence import Sentence, problem
-from growd.variables import VARIABLES
+from growd.variables import HUMIDITY, VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,10 +80,6 @@ class Planner(ABC):
     def _trouble(self) -> str:
         """Why the set point of a source cannot be reached, "" if it can."""
 
-    def _remark(self) -> str:
-        """The hint for the client whose set point of a source is in force now."""
-        return ""
-
     def _take(self, message: Message) -> None:
         source = self._sources.get(message.topic)
         is_ok = message.quality is Quality.OK
@@ -125,7 +121,7 @@ class Planner(ABC):
         winner = self._topic.name if self._is_direct else next(iter(before), "")
         if not winner:
             self._take(message)
-            return self._remark()
+            return self._trouble() if self._variable == HUMIDITY else ""  # recipes know the range of light
         name, last = winner.rpartition("/")[2], self._bus.topics.get(winner).last
         if last is not None and last.node == f"{self._environment}/recipe_runner":
             return f"has no effect while the recipe sets {name}, which wins"
