@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Key: TypeAlias = "tuple[str, str]"
 """The kind and the name of a notice."""
 
-_OF_DATABASE = frozenset(("database_takes_no_points", "journal_waits", "rollups_not_written"))
+_OF_DATABASE = ("journal_waits", "rollups_not_written")
 """Codes of problems that follow from a database that takes no points."""
 
 NOT_SAVED = frozenset(("alerts_not_saved", "hold_not_saved", "interlocks_not_saved", "set_points_not_saved"))

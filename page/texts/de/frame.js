@@ -366,7 +366,6 @@ export const TEXTS = {
   said_retention_fails: "Alte Messpunkte lassen sich nicht löschen",
   said_points_not_deleted: "Fällige Messpunkte werden nicht gelöscht",
   said_points_will_be_deleted: "Alte Messpunkte werden bald gelöscht",
-  said_database_takes_no_points: "Die Datenbank nimmt keine Messpunkte",
   said_database_room_short: "Der Platz der Datenbank ist knapp",
   said_database_restarted: "Die Datenbank wurde neu gestartet",
   said_database_made_again: "Die Datenbank {database} fehlte und wurde neu angelegt",
