@@ -345,6 +345,7 @@ export const TEXTS = {
   said_calibration_due: "{device} neu kalibrieren",
   said_output_worn: "{device} ist bald abgenutzt",
   said_plan_not_followed: "{variable}: der Plan lässt sich nicht einhalten",
+  remedy_plan_not_followed: "Den Sollwert senken.",
   said_part_failed: "Ein Teil von growd ist nicht gestartet: {part}",
   said_component_failing: "Ein Teil von growd fällt immer wieder aus: {component}",
   said_broker_away: "Der MQTT-Broker antwortet nicht",
