@@ -52,12 +52,12 @@ _ANY_KIND: Final[dict[type[Any], str]] = {Sensor: next(iter(SENSOR_KINDS)), Outp
 _NO_LAMP: Final = Light(enabled=False)
 _WEB: Final = frozenset({"http", "access", "tls", "couchdb"})
 _OF_DATA: Final = frozenset({"store", "retention", "photos", "replication", "alert", "notify"})
-_READ_BY_NONE: Final = (
-    _WEB | _OF_DATA | {"filter", "drift", "combine", "condition", "control", "light_plan", "recipe"}
+_READ_BY_NONE: Final = (_WEB | _OF_DATA).union(
+    ("filter", "drift", "combine", "derived", "condition", "control", "light_plan", "recipe")
 )
 """Sections that checks of other sections do not read, but for those named here."""
 
-_MEASURED: Final = ("sensor", "output", "light", "derived", "camera")
+_MEASURED: Final = ("sensor", "output", "light", "camera")
 _DEPENDS_ON: Final[Mapping[str, Collection[str]]] = {
     **dict.fromkeys(("http", "access"), _WEB),
     **{
