@@ -210,8 +210,7 @@ def _figures(machine: MachineStatus) -> Iterator[str]:
         yield f"{sensor} {temperature:.1f} degC"
     if machine.disk_free_bytes is not None and machine.disk_bytes is not None:
         little = ", which is little" if has_little_disk(machine) else ""
-        sizes = f"{machine.disk_free_bytes / _GIGABYTE:.1f} of {machine.disk_bytes / _GIGABYTE:.1f} GB"
-        yield f"{sizes} of the disk free{little}"
+        yield f"{_size(machine.disk_free_bytes)} of {_size(machine.disk_bytes)} of the disk free{little}"
     state = "synchronised" if machine.clock_synchronised else "NOT synchronised"
     yield "simulated clock" if machine.clock_simulated else f"clock {state}"
 

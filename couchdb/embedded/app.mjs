@@ -145,7 +145,7 @@ function addDatabaseRoutes(app, databases, pouchApp, stopping) {
   const documents = inTurn();
   addQueryRoutes(app, open, stopping, documents);
   serve(app, '/:db/_bulk_docs', { post: [checkDocs, pouchApp] });
-  serve(app, '/:db/_bulk_get', { post: [checkRequestedDocs, open, bulkGet] });
+  serve(app, '/:db/_bulk_get', { post: [checkRequestedDocs, documents, open, bulkGet] });
   serve(app, '/:db/_revs_diff', { post: [checkRevisions, pouchApp] });
   serve(app, '/:db/_missing_revs', { post: [checkRevisions, open, missingRevs] });
   serve(app, '/:db/_index', { get: [pouchApp], post: [checkIndex, pouchApp] });

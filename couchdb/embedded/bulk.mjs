@@ -3,7 +3,7 @@
 // https://docs.couchdb.org/en/stable/api/database/bulk-api.html
 
 import { latestOf } from './documents.mjs';
-import { isRevision } from './guards.mjs';
+import { checkNumber, isRevision } from './guards.mjs';
 import { queryStrings, sendJSON } from './http.mjs';
 import { checkNoStartId, checkReduce } from './queries.mjs';
 
@@ -29,6 +29,7 @@ export async function readDesignDocs(req, options) {
 
 /** `_bulk_get`: a result for each requested document, with an error for a missing one. */
 export async function bulkGet(req, res) {
+  checkNumber('docs', req.body.docs.length);
   const query = queryStrings(req);
   const flags = ['revs', 'attachments'].map((name) => [name, query.get(name) === 'true']);
   const isLatest = query.get('latest') === 'true';

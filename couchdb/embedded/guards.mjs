@@ -8,6 +8,7 @@ const PROTOTYPE = 'a member of a document must not be called __proto__';
 const SPECIAL_MEMBERS = /^_(id|rev|attachments|deleted|revisions|revs_info|conflicts|deleted_conflicts|local_seq|replication_.*)$/;
 const UNRESERVED_UNDERSCORE = /^_(?!(design|local)\/.)/s;
 const DEEPEST_NESTING = 500; // PouchDB copies documents recursively
+const MOST_ITEMS = 10_000; // CouchDB's `max_bulk_get_count`; the time for more grows with their square
 
 /** Refuse JSON that is nested too deeply, before it is parsed. */
 export function checkNesting(req, res, bytes) {
@@ -32,6 +33,13 @@ export const checkDocs = bodyCheck(
   ({ docs }) => Array.isArray(docs) && docs.every(isObject),
   "'docs' must be a list of JSON objects",
 );
+
+/** Refuse more than `MOST_ITEMS` in a field of a request. */
+export function checkNumber(field, number) {
+  if (number > MOST_ITEMS) {
+    throw new HttpError(413, 'too_large', `${field} may have at most ${MOST_ITEMS} values, not ${number}: ask several times`);
+  }
+}
 
 /** `_bulk_get` */
 export const checkRequestedDocs = bodyCheck(
@@ -75,8 +83,9 @@ export function checkQuery(req, res, next) {
   next();
 }
 
-/** Refuse a `$regex` that could hold up the server. */
+/** Refuse a selector that could hold up the server: by its size, or by a `$regex`. */
 export function checkSelector(selector) {
+  checkNumber('selector', sizeOf(selector));
   const slow = slowExpression(selector);
   if (slow !== undefined) {
     const rule = 'a regular expression of JavaScript without look-around, back references and counts above 16';
@@ -93,6 +102,12 @@ export function slowExpression(selector) {
     return selector.$regex;
   }
   return Object.values(selector).map(slowExpression).find((slow) => slow !== undefined);
+}
+
+/** The number of values in JSON, at all levels. */
+function sizeOf(value) {
+  const inner = value !== null && typeof value === 'object' ? Object.values(value) : [];
+  return inner.reduce((sum, each) => sum + sizeOf(each), 1);
 }
 
 /** Whether PouchDB, which splits paths at slashes, would not find an index with this name. */

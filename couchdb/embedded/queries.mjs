@@ -2,6 +2,7 @@
 //
 // https://docs.couchdb.org/en/stable/api/ddoc/views.html#get--db-_design-ddoc-_view-view
 
+import { checkNumber } from './guards.mjs';
 import { HttpError, isObject, queryStrings, sendJSON } from './http.mjs';
 
 const KEYS = new Map([
@@ -67,6 +68,7 @@ async function runQueries(req, run) {
   }
   const common = textOptions(req);
   const all = queries.map((query) => ({ ...common, ...bodyOptions(query) }));
+  checkNumber('keys of all queries', all.reduce((sum, { keys = [] }) => sum + keys.length, 0));
   const results = await Promise.all(all.slice(0, 1).map((options) => run(req, options)));
   let rows = 0;
   const worker = async () => {
@@ -135,6 +137,7 @@ function checkList(name, value) {
   if (!Array.isArray(value)) {
     throw parseError(`${name} must be a JSON array, not ${JSON.stringify(value)}`);
   }
+  checkNumber(name, value.length);
   return value;
 }
 

@@ -76,11 +76,7 @@ def _mhz19(part: str, driver: str) -> SensorKind:
 
 
 def _probe(
-    name: str,
-    doc: str,
-    unit: str,
-    reference_range: tuple[float, float] | None,
-    *limits: float,
+    name: str, doc: str, unit: str, reference_range: tuple[float, float] | None, *limits: float
 ) -> CalibrationKind:
     """A calibration of a probe in water, which the circuit stores. `limits`: steady_within, most_off."""
     steady_within, most_off = (*limits, inf)[:2]
@@ -127,11 +123,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
     "scd30": SensorKind(
         "SCD30",
         "growd_drivers.scd30:Scd30",
-        {
-            "carbon_dioxide_ppm": CARBON_DIOXIDE,
-            "temperature_degc": TEMPERATURE,
-            "humidity_percent": HUMIDITY,
-        },
+        {"carbon_dioxide_ppm": CARBON_DIOXIDE, "temperature_degc": TEMPERATURE, "humidity_percent": HUMIDITY},
         addresses=(0x61,),  # Interface Description 1.1
         slow_import="adafruit_scd30",  # with Blinka
         options=("altitude_m", "temperature_offset_degc", "self_calibration"),
@@ -153,20 +145,13 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
     "scd4x": SensorKind(
         "SCD4x",
         "growd_drivers.scd4x:Scd4x",
-        {
-            "carbon_dioxide_ppm": CARBON_DIOXIDE,
-            "temperature_degc": TEMPERATURE,
-            "humidity_percent": HUMIDITY,
-        },
+        {"carbon_dioxide_ppm": CARBON_DIOXIDE, "temperature_degc": TEMPERATURE, "humidity_percent": HUMIDITY},
         addresses=(0x62,),
         slow_import="adafruit_scd4x",  # with Blinka, as below
         options=("altitude_m", "temperature_offset_degc", "self_calibration"),
         ranges=_AIR_RANGES | {"carbon_dioxide_ppm": (0, 40_000), "temperature_degc": (-10, 60)},
         same_for_s=0.0,
-        limits={
-            "altitude_m": (0, 3000),
-            "temperature_offset_degc": (0, 20),
-        },
+        limits={"altitude_m": (0, 3000), "temperature_offset_degc": (0, 20)},
         takes_monotonic=True,
         calibrations=(
             CalibrationKind(
@@ -199,21 +184,14 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
     "bme280": SensorKind(
         "BME280",
         "growd_drivers.bme280:Bme280",
-        {
-            "temperature_degc": TEMPERATURE,
-            "humidity_percent": HUMIDITY,
-            "pressure_hpa": AIR_PRESSURE,
-        },
+        {"temperature_degc": TEMPERATURE, "humidity_percent": HUMIDITY, "pressure_hpa": AIR_PRESSURE},
         addresses=(0x76, 0x77),
         slow_import="adafruit_bme280.basic",
         ranges=_AIR_RANGES | {"temperature_degc": (-40, 85), "pressure_hpa": (300, 1100)},
         same_for_s=0.0,
     ),
     "bh1750": SensorKind(
-        "BH1750",
-        "growd_drivers.bh1750:Bh1750",
-        {"illuminance_lux": ILLUMINANCE},
-        addresses=(0x23, 0x5C),
+        "BH1750", "growd_drivers.bh1750:Bh1750", {"illuminance_lux": ILLUMINANCE}, addresses=(0x23, 0x5C)
     ),
     "tsl2591": SensorKind(
         "TSL2591", "growd_drivers.tsl2591:Tsl2591", {"illuminance_lux": ILLUMINANCE}, addresses=(0x29,)

@@ -310,6 +310,8 @@ def test_a_hold_is_the_first_line_and_the_last():
 
 def test_machine_and_database_are_lines_of_the_report(said):
     said(report(WELL).splitlines()[2:])
+    small = replace(MACHINE, disk_bytes=40_000_000, disk_free_bytes=1_500_000)
+    assert "; 1.5 MB of 40.0 MB of the disk free" in report(replace(WELL, machine=small))
 
 
 def test_a_simulated_clock_and_a_switch_are_shown():

@@ -106,6 +106,28 @@ CONFLICTS = {
 }
 
 
+LOW_RANGE = """
+[[sensor]]
+name = "a"
+kind = "mhz19"
+port = "/dev/ttyUSB0"
+range_ppm = 2000
+[[output]]
+name = "v"
+pin = 4
+variable = "air_flush_on"
+"""
+OTHERS = (
+    ('[[output]]\nname = "a"\npin = 1\nvariable = "auxiliary_1"\ndrives = ["warmth"]', "output"),
+    ('[[condition]]\nname = "a"\nvariable = "air_temperature"\nabove = 3\noutputs = ["b"]', "condition"),
+    ('[[sensor]]\nname = "a"\nkind = "ads1115"', "sensor"),
+    ('[couchdb]\nurl = "box:5984"', "couchdb"),
+    ('[environment]\ntime_zone = "Mars/X"', "environment"),
+    ('[[alert]]\nname = "a"\nkind = "out_of_band"\nabove = 3', "alert"),
+    ("[control.air_temperature]\nmethod = 'pid'", "control"),
+)
+
+
 @pytest.mark.parametrize(
     ("wrong", "other", "path"),
     [
@@ -114,6 +136,16 @@ CONFLICTS = {
         ("[[sensor]]\nname = 5", '[couchdb]\nurl = "box:5984"', "couchdb"),
         ('[[notify]]\nname = "a"\nkind = "smtp"', "[retention]\nkeep_days = 1", "retention"),
         ("[environment]\ntime_zone = 5", '[[output]]\nname = "a"\npin = 1\ndrives = ["warmth"]', "output"),
+        *(
+            (wrong, *other)
+            for wrong in (
+                "[bogus]\na = 1",
+                "[interlock]\nceilng = 1",
+                "[filter]\nweight = 7",
+                "[http]\nprot = 1",
+            )
+            for other in OTHERS
+        ),
     ],
 )
 def test_a_wrong_type_does_not_hide_faults_of_other_sections(file, wrong, other, path):
@@ -171,19 +203,36 @@ def test_a_wrong_kind_does_not_hide_the_faults_of_other_devices(file, chamber, s
     ("wrong", "other"),
     [
         ('[http]\nhost = 5\n[couchdb]\nurl = "http://127.0.0.1:1"', ""),
-        ("[mqtt]\nhost = 5", '[[sensor]]\nname = "a"\nkind = "mqtt"\ntopic = "t"\nvariable = "water_ph"'),
+        (
+            "[mqtt]\nhost = 5",
+            '[[sensor]]\nname = "a"\nkind = "mqtt"\ntopic = "t"\nvariable = "water_potential_hydrogen"',
+        ),
         (
             '[environment]\nid = "a"\ntime_zone = 5',
             '[topics]\n"environment_1/measured/air_temperature" = "std_msgs/Float64"',
         ),
         ('[[notify]]\nname = "a"\nkind = 5', '[[alert]]\nname = "x"\nkind = "no_value"\nchannels = ["a"]'),
         ('[[sensor]]\nname = "a"\nkind = 5', '[[alert]]\nname = "x"\nkind = "device_failed"\ndevice = "a"'),
+        (
+            '[[sensr]]\nname = "a"',
+            '[[alert]]\nname = "x"\nkind = "no_value"\nvariable = "water_potential_hydrogen"',
+        ),
+        ("[interlock]\nceiling_ppm = true", LOW_RANGE),
     ],
 )
 def test_a_wrong_type_has_no_further_faults(file, wrong, other):
     file.write_text(f"{other}\n{wrong}")
     (finding,) = refused(file)
     assert finding.is_numbered
+
+
+def test_a_misspelt_variable_of_an_output_has_no_further_faults(file):
+    file.write_text(
+        '[[sensor]]\nname = "a"\nkind = "scd30"\n[control.air_temperature]\n[[output]]\nname = "b"\npin = 4\n'
+        'variable = "auxiliary_1"\ndrives = ["air_temprature"]'
+    )
+    (finding,) = refused(file)
+    assert finding.path == ("output", 0, "drives")
 
 
 @pytest.mark.parametrize("name", CONFLICTS)

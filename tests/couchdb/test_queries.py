@@ -153,6 +153,32 @@ async def test_several_queries_are_bounded_in_number_and_rows(node, store, numbe
     assert (await node("POST", f"{store}/{ALL}/queries", body)).status == status
 
 
+SVC = "_design/d"
+AMOUNTS = {
+    ALL: lambda n: {"keys": [SVC] * n},
+    "_design_docs": lambda n: {"keys": [SVC] * n},
+    SUMS: lambda n: {"keys": [1] * n, "group": True},
+    "_design/d/_list/rows/sums": lambda n: {"keys": [1] * n, "reduce": False},
+    f"{ALL}/queries": lambda n: {
+        "queries": [{"keys": [SVC] * (n // 5)}] * 4 + [{"keys": [SVC] * (n - n // 5 * 4)}]
+    },
+    "_bulk_get": lambda n: {"docs": [{"id": SVC}] * n},
+    "_find": lambda n: {"selector": {"_id": {"$in": [SVC] * (n - 3)}}},
+    "_changes?filter=_selector": lambda n: {"selector": {"_id": {"$in": [SVC] * (n - 3)}}},
+}
+
+
+async def test_an_amount_that_would_hold_up_the_server_is_refused(node, store):
+    design = DESIGN | {"lists": {"rows": "function () { while (getRow()) send('x'); }"}}
+    assert (await node("PUT", f"{store}/{SVC}", design)).status == 201
+    for path, amount in AMOUNTS.items():
+        assert (await node("POST", f"{store}/{path}", amount(10_000))).status == 200, path
+        answer = await node("POST", f"{store}/{path}", amount(10_001))
+        assert (answer.status, answer.json["error"]) == (413, "too_large"), path
+    revisions = {f"d{n}": ["1-a"] for n in range(20_000)}  # which is not slow
+    assert (await node("POST", f"{store}/_revs_diff", revisions)).status == 200
+
+
 GONE = """
 const { queryHandlers } = await import(process.argv[1]);
 const socket = { destroyed: false };

@@ -269,6 +269,21 @@ async def test_each_run_has_one_document(on):
     assert on.journal.documents[1:] == [begun | stopped]
 
 
+async def test_the_record_of_a_run_is_saved_again_when_the_database_has_lost_it(on, caplog):
+    await on.runner.record_again()
+    assert (on.journal.documents, on.runner.run_id) == ([], "")
+    await on.start("weeks")
+    await on.clock.advance(MINUTE)
+    on.journal.broken = True
+    await on.runner.record_again()
+    assert [each.levelname for each in caplog.records] == ["ERROR"]
+    on.journal.broken = False
+    await on.runner.record_again()
+    first, again = on.journal.documents
+    assert again == first
+    assert again["_id"] == on.runner.run_id
+
+
 async def test_a_saved_recipe_that_became_invalid_ends(chamber, said):
     async with chamber.on():
         await chamber.start("weeks")

@@ -77,6 +77,7 @@ def test_what_can_not_be_saved_or_sent_has_a_remedy():
     )
     found = notices_of(status)
     assert (len(found), all(each.remedy for each in found)) == (6, True)
+    assert {each.code for each in found if each.severity == "failure"} == {"points_not_saved", "points_wait"}
     assert [each.code for each in notices_of(replace(status, machine=machine))] == ["disk_full"]
 
 

@@ -79,7 +79,12 @@ def test_a_set_point_from_which_another_one_follows_is_no_second_cause():
     plan = Problem("no plan", code="plan_not_followed", fields={"environment": "e", "variable": deficit})
     status = replace(EMPTY, attainment=[driven, away], problems=[plan])
     (cause,) = notices_of(status)
-    assert (cause.name, len(cause.effects)) == ("e/air_humidity", 2)
+    assert (cause.code, len(cause.effects)) == ("plan_not_followed", 2)
+    held = replace(driven, reason={"code": "output_failed", "fields": {"device": "fogger"}, "text": "failed"})
+    found = notices_of(replace(status, attainment=[held, away]))
+    assert [(each.name, len(each.effects)) for each in found] == [("e/air_humidity", 0), (plan.key, 1)]
+    (cause,) = notices_of(replace(status, problems=[]))
+    assert (cause.name, len(cause.effects)) == ("e/air_humidity", 1)
     unknown = {"code": "variable_unknown", "fields": {"variable": deficit}, "text": "unknown"}
     status = replace(
         ABSENT,

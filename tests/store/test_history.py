@@ -7,10 +7,11 @@ import random
 import jsonschema_rs
 import msgspec
 import pytest
+from aiohttp import web
 from yarl import URL
 
 from growd.bus.errors import BusyError, InvalidValueError, UnknownNameError
-from growd.store.errors import CouchUnavailableError
+from growd.store.errors import NO_ROOM, CouchUnavailableError
 from growd.store.history import events
 from growd.store.history import history as requests
 from growd.store.history import query as sizes
@@ -21,6 +22,7 @@ from growd.store.index_builds import IndexBuild
 from growd.store.reading.source import ExportBrokenError, ExportRefusedError, PointSource
 from growd_web.answer_schemas import ANSWERS
 from support.history import stored_past
+from support.http_server import serving_http
 from support.rollups import measured
 from support.stand_in import StandIn
 
@@ -260,6 +262,18 @@ async def test_one_client_leaves_three_quarters_of_the_places_to_others(past, mo
             pass
     async with past.history.answering(query, "192.0.2.1"):  # its places are free again
         pass
+
+
+async def test_a_full_disk_is_called_one_and_no_path_is_shown(past, monkeypatch):
+    async def full(request):
+        reason = "IO error: /data/points/000003.log: No space left on device"
+        return web.json_response({"error": "internal_server_error", "reason": reason}, status=500)
+
+    async with serving_http(full) as url:
+        past.history.source = lambda: PointSource(URL(url), "a", "b", "svc")
+        with pytest.raises(ExportBrokenError, match=NO_ROOM) as caught:
+            await past.ask(T, T + 60)
+    assert "000003" not in str(caught.value)
 
 
 async def test_an_absent_database(past, own_port, said):

@@ -9,7 +9,7 @@ from growd.store.bootstrap import read_design
 from growd.store.errors import CouchUnavailableError, DesignFileError
 from growd.store.journal import RunJournal
 from growd.store.points import PointMaker
-from growd.store.run_documents import RunDocuments
+from growd.store.run_documents import CHECK_S, RunDocuments
 from growd.store.work import RETRIES
 from support.clock import ManualClock
 from support.couch_client import FILES
@@ -38,6 +38,7 @@ class Rig:
         self.prepared = 0
         self.is_away = False
         self.fault = CouchUnavailableError("away")
+        self.going = {}
 
     async def prepare(self):
         self.prepared += 1
@@ -50,7 +51,12 @@ class Rig:
     @asynccontextmanager
     async def on(self):
         self.documents = RunDocuments(
-            self.local, self.couch, self.clock, database=self.names.runs, prepare=self.prepare
+            self.local,
+            self.couch,
+            self.clock,
+            database=self.names.runs,
+            prepare=self.prepare,
+            going=lambda: self.going,
         )
         async with opened(self.local, self.clock) as outbox:
             maker = PointMaker(self.local.device)
@@ -123,7 +129,7 @@ async def test_a_failure_is_tried_again(rig, caplog, fault):
     rig.is_away, rig.fault = True, fault
     async with rig.on():
         await rig.begin()
-        await rig.clock.until(lambda: rig.clock._sleepers)
+        await rig.clock.until(lambda: rig.documents.work.fault.failures)
         rig.is_away = False
         await rig.clock.advance(RETRIES.first_s)
         await rig.brought()
@@ -145,10 +151,25 @@ async def test_a_document_changed_by_another_client_is_replaced(rig, monkeypatch
         monkeypatch.setattr(rig.couch, "put", overtaken)
         await rig.end()
         await rig.clock.until(lambda: rig.couch.put == put)
-        await rig.clock.until(lambda: rig.clock._sleepers)
+        await rig.clock.until(lambda: rig.documents.work.fault.failures)
         await rig.clock.advance(RETRIES.first_s)
         await rig.brought()
     assert (await rig.stored())[0] == ENDED
+
+
+async def test_the_document_of_a_run_that_goes_on_is_written_again_into_a_database_that_was_deleted(rig):
+    rig.going[BEGUN["_id"]] = rig.begin
+
+    async def is_stored():
+        await rig.clock.advance(CHECK_S)
+        return await rig.couch.get(rig.names.runs, BEGUN["_id"]) is not None
+
+    async with rig.on():
+        await rig.begin()
+        await rig.brought()
+        await rig.couch.delete(rig.names.runs)
+        await until_found(is_stored)
+    assert (await rig.stored())[0] == BEGUN
 
 
 async def test_a_refused_document_blocks_no_other(rig):

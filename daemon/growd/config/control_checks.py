@@ -37,7 +37,8 @@ def _unusable(chamber: Chamber, variable: str) -> str:
         return f"there is no such variable to control{did_you_mean(variable)}"
     if variable == ILLUMINANCE:
         return "the light is controlled by the section [light]"
-    if variable in chamber.loops:
+    is_misspelt = any(each not in VARIABLES for output in chamber.outputs for each in output.drives)
+    if variable in chamber.loops or (is_misspelt and variable in chamber.measured):
         return ""
     missing = "sensor measures" if variable not in chamber.measured else "output moves"
     return f"no {missing} {variable}, so nothing controls it"

@@ -51,22 +51,36 @@ _OUTPUT_SECTIONS: Final = ("gpio", "light", "output", "simulator")
 _ANY_KIND: Final[dict[type[Any], str]] = {Sensor: next(iter(SENSOR_KINDS)), Output: OUTPUT_KINDS[0]}
 _NO_LAMP: Final = Light(enabled=False)
 _WEB: Final = frozenset({"http", "access", "tls", "couchdb"})
-_READ_BY_NONE: Final = _WEB | {"store", "retention", "photos", "replication", "alert", "notify"}
-"""Sections that checks of devices do not read."""
+_OF_DATA: Final = frozenset({"store", "retention", "photos", "replication", "alert", "notify"})
+_READ_BY_NONE: Final = (_WEB | _OF_DATA).union(
+    ("filter", "drift", "combine", "derived", "condition", "control", "light_plan", "recipe")
+)
+"""Sections that checks of other sections do not read, but for those named here."""
 
+_MEASURED: Final = ("sensor", "output", "light", "camera")
 _DEPENDS_ON: Final[Mapping[str, Collection[str]]] = {
-    **dict.fromkeys(_WEB, _WEB),
-    **{name: (name,) for name in ("retention", "photos", "mqtt", "simulator")},
+    **dict.fromkeys(("http", "access"), _WEB),
+    **{
+        name: (name,)
+        for name in ("couchdb", "tls", "retention", "photos", "mqtt", "simulator", "environment")
+    },
+    **{name: (name, *_MEASURED) for name in ("condition", "control")},
     "store": ("store", "topics"),
     "notify": ("notify", "mqtt"),
     "replication": ("replication", "environment", "chamber"),
-    "alert": frozenset(Config.__struct_fields__) - _WEB,
+    "alert": ("alert", "notify", "environment", "chamber", *_MEASURED),
+    "topics": frozenset(Config.__struct_fields__) - _WEB - _OF_DATA,
 }
 """The sections that checks of a section read, where these are few."""
 
-_DEVICES: Final = frozenset({"sensor", "output", "light"})
-_OF_OTHERS: Final = ("needs", "confirms", "needs_sensor", "channel")
-"""Options of devices that need another one, which may be left out. Other faults of devices are their own."""
+_DEVICES: Final = ("sensor", "output", "light")
+_OF_DEVICES: Final[Mapping[str, Collection[str]]] = {
+    **dict.fromkeys(("needs", "confirms", "needs_sensor", "channel"), _DEVICES),
+    "kind": ("mqtt", "simulator"),
+    "range_ppm": ("interlock",),
+    "flow_ml_min": ("control",),
+}
+"""The same of options of devices. Faults of their other options are their own."""
 
 _SECRET: Final = ("url",)
 """Options whose value may contain a password, and is not shown."""
@@ -108,7 +122,8 @@ def load(
     tree = _tree(path, settings, environ, flags, text)
     reader = _Reader(tree.values, with_drivers=with_drivers)
     config: Config = reader.struct(tree.values, Config, ())
-    faulty = {_section(finding) for finding in reader.findings}
+    sections = {_section(finding) for finding in reader.findings}
+    faulty = {like for name in sections for like in (name, *most_like(name, Config.__struct_fields__)[:1])}
     wanted = (device_conflicts, inconsistencies, *checks)
     found = [finding for check in wanted[1:] for finding in check(config) if _is_sound(finding, faulty)]
     findings = [*reader.findings, *device_conflicts(config), *found]
@@ -126,7 +141,7 @@ def _is_sound(finding: Finding, faulty: set[str]) -> bool:
     """Whether a finding does not follow from what was left out of the `faulty` sections."""
     section = _section(finding)
     if section in _DEVICES:
-        faulty = faulty - {"environment", *(() if finding.path[-1] in _OF_OTHERS else _DEVICES)}
+        return faulty.isdisjoint(_OF_DEVICES.get(str(finding.path[-1]), ()))
     return faulty.isdisjoint(_DEPENDS_ON.get(section, {section, *faulty - _READ_BY_NONE}))
 
 

@@ -11,12 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VARIABLES
-from growd_drivers.errors import (
-    DeviceMissingError,
-    NotReadyError,
-    OutOfRangeError,
-    StuckError,
-)
+from growd_drivers.errors import DeviceMissingError, NotReadyError, OutOfRangeError, StuckError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -218,11 +213,7 @@ class _Ends:
         hint = f": {self._kind.range_hint}" if self._kind.range_hint else ""
         part, (least, most) = self._kind.part, self._ranges.get(name, (-inf, inf))
         return OutOfRangeError(
-            f"{part} measured {name} = {words}{hint}",
-            device=part,
-            value=value,
-            minimum=least,
-            maximum=most,
+            f"{part} measured {name} = {words}{hint}", device=part, value=value, minimum=least, maximum=most
         )
 
 

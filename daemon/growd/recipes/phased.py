@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.errors import shown
 from growd.recipes.findings import check_time, check_value, error, under, warning
 from growd.recipes.grammar import TIME_OF_DAY, VALUE, Grammar, RecipeFormat, per_variable, seconds_of_day
-from growd.recipes.phases import (
-    SHORTEST_S,
-    UNITS,
-    check_phases,
-    check_points,
-    name_of,
-    phases,
-    sound_phases,
-)
+from growd.recipes.phases import SHORTEST_S, UNITS, check_phases, check_points, name_of, phases, sound_phases
 from growd.recipes.plan import DAY_S, Plan, Point, Shape, Track, in_sequence
 
 if TYPE_CHECKING:
@@ -120,10 +112,7 @@ GRAMMAR: Final[Grammar] = {
                         ]
                     },
                     "course": {
-                        "air_temperature": [
-                            {"at": 0, "value": 24, "to_next": "ramp"},
-                            {"at": 7, "value": 20},
-                        ]
+                        "air_temperature": [{"at": 0, "value": 24, "to_next": "ramp"}, {"at": 7, "value": 20}]
                     },
                 }
             ],

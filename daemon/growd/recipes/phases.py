@@ -33,11 +33,7 @@ def phases(items: Grammar) -> Grammar:
 
 def name_of(example: str) -> Grammar:
     """The grammar of a phase's name."""
-    return {
-        "description": "For people, and for skip_to_phase.",
-        "type": "string",
-        "examples": [example],
-    }
+    return {"description": "For people, and for skip_to_phase.", "type": "string", "examples": [example]}
 
 
 def sound_phases(recipe: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

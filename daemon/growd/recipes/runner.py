@@ -94,7 +94,7 @@ class RecipeRunner:
         self._events = self.node.publisher(f"{environment}/events")
         self._status = RunStatus(self.node, environment)
         self.node.describe("problems", self._problems)
-        self.node.describe("run", lambda: "" if self._active is None else self._active.run.run_id)
+        self.node.describe("run", lambda: self.run_id)
         self.by_hand = SetPointsByHand(
             bus, environment, self, self._report_by_hand, set_points, reach=library.reach
         )
@@ -105,6 +105,11 @@ class RecipeRunner:
     def active(self) -> ActiveRun | WaitingStart | None:
         """The recipe that runs or waits, None without one."""
         return self._active or self._orders.waiting
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run, "" without one."""
+        return "" if self._active is None else self._active.run.run_id
 
     async def run(self) -> None:
         """Resume the saved run, then publish set points until cancelled."""
@@ -313,6 +318,13 @@ class RecipeRunner:
             await self._journal.revise(run.saved(), document)
         except OSError as error:
             raise NotRecordedError(f"the change could not be recorded: {error}") from error
+
+    async def record_again(self) -> None:
+        """Save the record of the run that goes on once more: the database has lost it."""
+        async with self._lock:
+            if self._active is not None:
+                with self._logged("recording the run again", RecipeRefusedError):
+                    await self._revise(self._active.run)
 
     async def _end(self, active: ActiveRun, reason: str, by: str = "") -> None:
         """Record the end once, never earlier than the start."""

@@ -9,14 +9,14 @@ from growd.store.errors import DISK_FULL
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from growd.status.model import AttainmentStatus, Status
 
 Key: TypeAlias = "tuple[str, str]"
 """The kind and the name of a notice."""
 
-_OF_DATABASE = frozenset(("database_takes_no_points", "journal_waits", "rollups_not_written"))
+_OF_DATABASE = ("journal_waits", "rollups_not_written")
 """Codes of problems that follow from a database that takes no points."""
 
 NOT_SAVED = frozenset(("alerts_not_saved", "hold_not_saved", "interlocks_not_saved", "set_points_not_saved"))
@@ -36,7 +36,9 @@ def causes_of(status: Status) -> dict[Key, Key]:
             found["set_point", f"{each.environment}/{each.variable}"] = cause
     for problem in status.problems:
         if problem.code == "plan_not_followed":
-            found["problem", problem.key] = "set_point", "{environment}/{variable}".format(**problem.fields)
+            found |= _of_plan(
+                ("problem", problem.key), "{environment}/{variable}".format(**problem.fields), found
+            )
     return found | dict(_of_storage(status))
 
 
@@ -107,6 +109,15 @@ def _of_set_point(each: AttainmentStatus) -> Key | None:
         case {"code": "output_held", "fields": {"by": {"code": "interlock", "fields": {"interlock": name}}}}:
             return "interlock", name
     return None
+
+
+def _of_plan(plan: Key, name: str, causes: Mapping[Key, Key]) -> dict[Key, Key]:
+    """A plan that can't be followed misses its set point `name`, and the one that follows from it."""
+    missed = "set_point", name
+    follows = causes.get(missed, missed)
+    if follows[0] != "set_point":
+        return {plan: missed}
+    return {missed: plan} | ({} if follows in causes else {follows: plan})
 
 
 def _unknown(status: Status) -> set[tuple[str, str]]:

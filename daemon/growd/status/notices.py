@@ -15,6 +15,7 @@ from growd.host.hold import Holder
 from growd.runtime.text import in_symbols
 from growd.status.causes import NOT_SAVED, causes_of
 from growd.status.model import Notice, has_little_disk
+from growd.store.errors import DISK_FULL
 from growd.variable_names import VARIABLE_NAMES
 from growd.variables import VARIABLES
 
@@ -297,7 +298,8 @@ def _of_store(status: Status) -> Iterator[Notice]:
     if store.shipping:
         text = f"the database does not take points: {store.shipping}; {store.waiting} wait"
         fields = {"reason": store.shipping, "points": store.waiting}
-        yield warns(text, "database", store.since, code="points_wait", fields=fields, remedy=WAIT)
+        says = fails if DISK_FULL.search(store.shipping) else warns  # nothing but a person ends it
+        yield says(text, "database", store.since, code="points_wait", fields=fields, remedy=WAIT)
     if store.rejected:
         text = f"{counted(store.rejected, 'point')} refused by the database"
         fields, service = {"points": store.rejected}, "store/retry_rejected"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
-from growd.store.errors import DISK_FULL, CouchRefusedError, CouchUnavailableError, DiskFullError
+from growd.store.errors import DISK_FULL, NO_ROOM, CouchRefusedError, CouchUnavailableError, DiskFullError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,7 @@ def checked(request: str, status: int, body: bytes) -> Any:
     """The answer. Raises `CouchUnavailableError` and `CouchRefusedError`."""
     answer = _decoded(body)
     if status >= _SERVER_ERROR and DISK_FULL.search(error_members(answer)[1]):
-        sentence = f"the database has no room on its disk ({request} got {status}); make room there"
+        sentence = f"{NO_ROOM} ({request} got {status}); make room there"
         raise DiskFullError(sentence, status)
     if status in {_TIMED_OUT, _TOO_MANY} or status >= _SERVER_ERROR:
         raise CouchUnavailableError(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-DISK_FULL: Final = re.compile("enospc|No space left on device|no room on its disk")
+NO_ROOM: Final = "the database has no room on its disk"
+DISK_FULL: Final = re.compile(f"enospc|No space left on device|{NO_ROOM}")
 """A full disk, in the errors of CouchDB (Erlang) and of the kernel, which LevelDB repeats."""
 
 

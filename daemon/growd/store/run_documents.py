@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.runtime.supervisor import TaskFault
-from growd.store.errors import CouchConflictError, CouchRefusedError
+from growd.store.errors import CouchConflictError, CouchRefusedError, CouchUnavailableError
 from growd.store.work import DatabaseWork
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from growd.runtime.clock import Clock
     from growd.store.couch import Couch
@@ -27,6 +28,9 @@ FIGURES_KEY: Final = "figures of a run/"
 
 SETTLED_S: Final = 10.0
 """How long after the end of a run its last points are on the disk."""
+
+CHECK_S: Final = 600.0
+"""How often it is checked that the database has the documents of the runs that go on."""
 
 SHORT_DIGITS: Final = 6
 """Of the random part of an id, in its short form. Among a thousand runs two of them agree with 3 %."""
@@ -51,8 +55,9 @@ def stands_for(text: str, run_id: str) -> bool:
 class RunDocuments:
     """Writes the `recipe_run` documents that `RunJournal` saved into the database.
 
-    A run has one document, written at its start, when another recipe takes over, and at its end. The last
-    saved version replaces any revision in the database.
+    A run has one document, written at its start, when another recipe takes over, at its end, and again if the
+    database has lost it: `going` has the ids of the runs that go on, and saves their documents again. The
+    last saved version replaces any revision in the database.
     """
 
     def __init__(
@@ -63,11 +68,13 @@ class RunDocuments:
         *,
         database: str,
         prepare: Callable[[], Awaitable[None]],
+        going: Callable[[], Mapping[str, Callable[[], Awaitable[None]]]] = dict,
     ) -> None:
         self._local = local
         self._couch = couch
         self._database = database
         self._prepare = prepare
+        self._going = going
         self.written: Callable[[], None] = lambda: None
         """Called when the database has them all."""
         fault = TaskFault(
@@ -75,7 +82,7 @@ class RunDocuments:
         )
         self.work = DatabaseWork(clock, self._write_all, fault)
 
-    async def _write_all(self) -> None:
+    async def _write_all(self) -> float:
         waiting = await self._local.states(DOCUMENT_KEY)
         if waiting:
             await self._prepare()
@@ -90,6 +97,13 @@ class RunDocuments:
         if refusal is not None:
             raise refusal
         self.written()
+        if going := self._going():
+            with contextlib.suppress(CouchUnavailableError):  # nothing waits for it
+                await self._prepare()
+                for row in await self._couch.rows_of(self._database, [*going]):
+                    if "error" in row:
+                        await going[row["key"]]()
+        return CHECK_S
 
     async def _write(self, document: dict[str, Any]) -> None:
         """Raises `CouchError`."""

@@ -169,7 +169,7 @@ class App:
         await self._start_storage(stack, core)
         mqtt = await start(mqtt_link(config, bus, local.device))
         served = await start(serving(core, status, self._reloader))
-        documents = run_documents(core)
+        documents = run_documents(core, self._runners)
         around = self._surroundings(core, status, served, documents, mqtt=mqtt)
         # before the chambers, so that no part delays the end of outputs
         await start(parts_opened(around, stopped=self._stop))

@@ -14,7 +14,7 @@ from growd.store.points import PointMaker
 from growd.store.run_documents import RunDocuments
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
     from datetime import tzinfo
 
     from growd.bus import Bus
@@ -70,7 +70,7 @@ def recipe_runner(
     return runner
 
 
-def run_documents(core: Core) -> RunDocuments:
+def run_documents(core: Core, runners: Mapping[str, RecipeRunner]) -> RunDocuments:
     """Sends the records of all runs to the database."""
     database = core.database
     documents = RunDocuments(
@@ -79,6 +79,7 @@ def run_documents(core: Core) -> RunDocuments:
         core.bus.clock,
         database=database.names.runs,
         prepare=database.prepare,
+        going=lambda: {each.run_id: each.record_again for each in runners.values() if each.run_id},
     )
     database.when_up(documents.work.retry_now)
     return documents

@@ -19,12 +19,7 @@ from growd.own_kinds import reason_of
 from growd.runtime.sentence import Sentence, reworded
 from growd.variables import VARIABLES
 from growd.wiring.own_drivers import OwnDriverGuard, numbers
-from growd_drivers.errors import (
-    DeviceMissingError,
-    DriverError,
-    HardwareUnavailableError,
-    NotReadyError,
-)
+from growd_drivers.errors import DeviceMissingError, DriverError, HardwareUnavailableError, NotReadyError
 from growd_drivers.sc16is750 import place_of
 
 if TYPE_CHECKING:

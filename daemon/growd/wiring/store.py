@@ -14,7 +14,7 @@ from growd.runtime.clock import until_beat
 from growd.runtime.sentence import Sentence, code_of, problem, reworded
 from growd.runtime.supervisor import Supervisor
 from growd.store.entries.journal import GrowersJournal
-from growd.store.errors import DiskFullError, LocalStoreError
+from growd.store.errors import LocalStoreError
 from growd.store.losses import Losses
 from growd.store.outbox import Outbox
 from growd.store.points import PointMaker
@@ -212,11 +212,6 @@ class Storage:
             where = self._local.path.parent
             text = f"the data folder {where} was deleted or moved; nothing is saved until growd is restarted"
             problems.append(problem(Sentence(text, "data_folder_gone", folder=str(where)), is_failure=True))
-        if reason := str(self.shipper.fault):
-            text = f"the database stores no points: {reason}"
-            is_full = isinstance(self.shipper.fault.reason, DiskFullError)  # nothing but a person ends it
-            said = Sentence(text, "database_takes_no_points", reason=reason)
-            problems.append(problem(said, is_failure=is_full))
         return problems
 
     async def _note_start(self, notices: list[str]) -> None:

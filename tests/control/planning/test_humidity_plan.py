@@ -104,8 +104,10 @@ async def test_a_temperature_that_is_not_renewed_is_not_known(rig):
 
 async def test_a_deficit_that_no_air_has_is_told(rig, said):
     await rig.measure(20)
-    await rig.want(DEFICIT, 3.0)
-    assert rig.humidity == 0
+    hint = await rig.want(DEFICIT, 3.0)
+    assert (rig.humidity, rig.problems) == (0, [f"e: {hint}"])
+    (found,) = rig.planner.node.details()["problems"]
+    assert found["remedy"]
     said(rig.problems)
 
 

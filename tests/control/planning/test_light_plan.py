@@ -4,9 +4,10 @@ import math
 from datetime import UTC, datetime
 
 import pytest
+from closed_loop import ENVIRONMENT
 from hypothesis import given
 from hypothesis import strategies as st
-from light_days import DLI, EXPECTED, FULL_PPFD, MIDNIGHT, TARGET_MOL, Chamber, coarse, days
+from light_days import DLI, EXPECTED, FULL_PPFD, MIDNIGHT, PPFD, TARGET_MOL, Chamber, coarse, days
 
 from growd.bus.messages import Quality
 from growd.control.derived.daylight import BIN_S, BINS, SUNNIER, DaylightProfile
@@ -131,6 +132,19 @@ async def test_what_is_out_of_reach_is_told_at_once():
             await room.clock.advance(6 * HOUR_S)
             assert room.duty == pytest.approx(1.0)
             assert room.value(EXPECTED) == pytest.approx(most, rel=0.02)
+
+
+async def test_a_ppfd_that_the_lamp_cannot_give_is_told_with_a_remedy():
+    room = Chamber(noon_ppfd=0.0)
+    client = room.bus.node("another client").publisher(f"{ENVIRONMENT}/desired/{PPFD}")
+    with coarse():
+        async with room.running():
+            for share, names in ((1.0, []), (2.0, [f"{ENVIRONMENT}/{PPFD}"]), (0.5, [])):
+                client.publish(share * FULL_PPFD)
+                await room.clock.advance(60)
+                found = room.planner.node.details()["problems"]
+                assert [each["name"] for each in found if each["remedy"]] == names
+                assert bool(room.trouble) is bool(names)
 
 
 @pytest.mark.nightly

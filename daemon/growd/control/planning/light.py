@@ -124,10 +124,13 @@ class LightPlanner(Planner):
         elif now - self._full_since >= _SETTLED_S:
             self._strength = min(1.0, ppfd / self._full_ppfd())
 
+    def _lamp_ppfd(self) -> float:
+        """The light of the lamp at full level."""
+        return self._full_lux() / self._lamp.lux_per_umol(self._lamp.usual_levels)
+
     def _full_ppfd(self) -> float:
-        """The light of the lamp at full level, at most `most`."""
-        full = self._full_lux() / self._lamp.lux_per_umol(self._lamp.usual_levels)
-        return full if self._most is None else min(full, self._most)
+        """The same, at most `most`."""
+        return self._lamp_ppfd() if self._most is None else min(self._lamp_ppfd(), self._most)
 
     def _so_far(self) -> float:
         return self._known.light.integral_mol + self._assumed
@@ -168,6 +171,10 @@ class LightPlanner(Planner):
         return max(level, self._least) * share
 
     def _trouble(self) -> str:
+        level, reached = self._wanted.get(PPFD, 0.0), self._lamp_ppfd() + self._known.daylight_ppfd()
+        if (1.0 - TOLERANCE) * level > reached:
+            wanted, most = self._shown(PPFD, level), self._shown(PPFD, reached)
+            return f"{PPFD} cannot reach its set point {wanted}: with the lamp at full light it is {most}"
         target = self._target()
         if target is None or (able := self._able_mol()) >= (1.0 - TOLERANCE) * target:
             return ""

@@ -11,7 +11,7 @@ from growd.control.topics import desired
 from growd.runtime.clock import until_beat
 from growd.runtime.liveness import LOOP_S
 from growd.runtime.sentence import Sentence, problem
-from growd.variables import VARIABLES
+from growd.variables import HUMIDITY, VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -120,7 +120,8 @@ class Planner(ABC):
             before = before[: before.index(message.topic)]
         winner = self._topic.name if self._is_direct else next(iter(before), "")
         if not winner:
-            return ""
+            self._take(message)
+            return self._trouble() if self._variable == HUMIDITY else ""  # recipes know the range of light
         name, last = winner.rpartition("/")[2], self._bus.topics.get(winner).last
         if last is not None and last.node == f"{self._environment}/recipe_runner":
             return f"has no effect while the recipe sets {name}, which wins"
@@ -140,7 +141,9 @@ class Planner(ABC):
             return []
         source = next(each for each in self._sources.values() if each in self._wanted)
         about = {"environment": self._environment, "variable": source, "reason": trouble}
-        return [problem(Sentence(f"{self._environment}: {trouble}", "plan_not_followed", **about))]
+        remedy = "" if self._planned is None else "Lower the set point."
+        sentence = Sentence(f"{self._environment}: {trouble}", "plan_not_followed", **about)
+        return [problem(sentence, name=f"{self._environment}/{source}", remedy=remedy)]
 
     def _shown(self, variable: str, value: float) -> str:
         known = VARIABLES[variable]

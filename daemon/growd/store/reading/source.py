@@ -13,7 +13,7 @@ import msgspec
 from yarl import URL
 
 from growd.store.couch_answers import connection_failure
-from growd.store.errors import StoreError
+from growd.store.errors import DISK_FULL, NO_ROOM, StoreError
 from growd.store.reading.pages import RowPosition, ViewPages, ViewRange
 from growd.store.reading.queries import QueryAnswers, QueryBatch
 from growd.store.rollups.document import WIDTHS, Rollup, rollup_id, span_of
@@ -343,7 +343,8 @@ class SourceReader:
     def _refusal(self, status: int, body: bytes) -> StoreError:
         sentence = f"{self._shown} answered {_described(status, body)}"
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            return ExportBrokenError(sentence)
+            is_full = DISK_FULL.search(str(body))
+            return ExportBrokenError(f"{NO_ROOM}; make room there" if is_full else sentence)
         return MissingError(sentence) if status == HTTPStatus.NOT_FOUND else ExportRefusedError(sentence)
 
 

@@ -10,12 +10,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from growd.runtime.pauses import Pace
-from growd.store.errors import (
-    CouchAnswerTooLargeError,
-    CouchConflictError,
-    CouchRefusedError,
-    RollupError,
-)
+from growd.store.errors import CouchAnswerTooLargeError, CouchConflictError, CouchRefusedError, RollupError
 from growd.store.rollups.document import WIDTHS, span_of
 from growd.store.rollups.rolled import rolled_point, times_of_id
 from growd.store.rollups.state import Pending, RollupState
