@@ -142,8 +142,8 @@ function addDatabaseRoutes(app, databases, pouchApp, stopping) {
   app.post('*', readJSON());
   const [create, remove] = [(req, res) => databases.create(req, res), (req, res) => databases.remove(req, res)];
   serve(app, '/:db', { get: [open, showDatabase], put: [create], delete: [remove], post: [checkDocument, pouchApp] });
-  const documents = inTurn();
-  addQueryRoutes(app, open, stopping, documents);
+  const [documents, rows] = [inTurn(), inTurn()]; // apart, since an index may take minutes
+  addQueryRoutes(app, open, stopping, documents, rows);
   serve(app, '/:db/_bulk_docs', { post: [checkDocs, pouchApp] });
   serve(app, '/:db/_bulk_get', { post: [checkRequestedDocs, documents, open, bulkGet] });
   serve(app, '/:db/_revs_diff', { post: [checkRevisions, pouchApp] });
@@ -151,7 +151,7 @@ function addDatabaseRoutes(app, databases, pouchApp, stopping) {
   serve(app, '/:db/_index', { get: [pouchApp], post: [checkIndex, pouchApp] });
   serve(app, ['/:db/_index/:ddoc/:type/:name', '/:db/_index/_design/:ddoc/:type/:name'], { delete: [open, deleteIndex] });
   for (const path of ['_find', '_explain']) {
-    serve(app, `/:db/${path}`, { post: [checkQuery, documents, pouchApp] });
+    serve(app, `/:db/${path}`, { post: [checkQuery, rows, pouchApp] });
   }
   serve(app, '/:db/_compact', { post: [open, startCompaction] });
   serve(app, '/:db/_ensure_full_commit', { post: [open, confirmCommit] });
@@ -163,9 +163,8 @@ function addDatabaseRoutes(app, databases, pouchApp, stopping) {
   app.all(NOT_IMPLEMENTED, refuseNotImplemented);
 }
 
-function addQueryRoutes(app, open, stopping, documents) {
+function addQueryRoutes(app, open, stopping, documents, rows) {
   const readable = (path, ...chain) => serve(app, path, { get: chain, post: chain });
-  const rows = inTurn(); // apart, since an index may take minutes
   const queries = { '_all_docs': readAllDocs, '_design_docs': readDesignDocs, '_design/:ddoc/_view/:view': readView };
   for (const [path, run] of Object.entries(queries)) {
     const { one, many } = queryHandlers(run);

@@ -216,10 +216,10 @@ class TestStillRising:
                 on.people["client"].publish_arguments(f"environment_1/commanded/{variable}", [None])
             await self.all_off(on)
             await on.until(lambda: not runs(on, "air_cooler"), 7_200)  # only while it is too warm
-            assert on.has_tripped(self.NAME)
+            why = reason(on, self.NAME)
         async with on_stage(*self.OUTPUTS, memory=deepcopy(memory)) as on:
             await on.clock.advance(KNOWN_S)
-            assert on.has_tripped(self.NAME)
+            assert reason(on, self.NAME) == why
             assert (await on.call(f"{self.NAME}/reset"))["success"]
             assert not on.has_tripped(self.NAME)
 
@@ -623,12 +623,20 @@ class TestDosing:
     async def test_a_pump_without_effect_is_off_until_a_reset(self, effect, number, more, seconds):
         """Of doses of 0.05, 0.025 and 0.25 mS/cm each."""
         name = "water_electrical_conductivity_no_rise"
-        async with on_stage(output("nutrient_a"), sensors=(SALT,), interlock=self.OFTEN) as on:
+        pump, rich = (
+            output("nutrient_a"),
+            {"sensors": (SALT,), "interlock": self.OFTEN, "memory": ShortMemory()},
+        )
+        async with on_stage(pump, **rich) as on:
             value = await self.doses(on, SALT, 1.2, effect, number=number, seconds=seconds)
             assert not on.has_tripped(name)
             await self.doses(on, SALT, value, effect, number=more, seconds=seconds)
             assert on.has_tripped(name)
+            why = reason(on, name)
+        async with on_stage(pump, **rich) as on:
+            await post(on, SALT, value)
             await by_hand(on, "nutrient_a", 3_600)
+            assert reason(on, name) == why
             assert not runs(on, "nutrient_a")
             assert (await on.call(f"{name}/reset"))["success"]
             await on.clock.advance(2)

@@ -122,7 +122,7 @@ class RunReports:
         points, ratings, counters = await self.points(str(run["environment"]))
         if run.get("ended") is not None:
             counters = run.get("counters_at_end") or {}
-        key: str = run["_id"]
+        key = f"{run['_id']} {len(run.get('revisions') or ())}"  # figures need the recipes from the start
         progress = self._progress.pop(key, None) or RunProgress(run, points, self.zone, ratings)
         self._progress[key] = progress
         while len(self._progress) > _MOST_KEPT:

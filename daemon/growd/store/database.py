@@ -179,7 +179,8 @@ class Database:
         self._is_silent = not is_answer
 
     def _give_up(self) -> None:
-        for limit in self._limits:
+        limits, self._limits = self._limits, set()  # one that is expiring can't be moved again
+        for limit in limits:
             limit.reschedule(0)
         self.on_silent()
 

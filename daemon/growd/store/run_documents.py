@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.runtime.supervisor import TaskFault
-from growd.store.errors import CouchConflictError, CouchRefusedError, CouchUnavailableError
+from growd.store.errors import CouchConflictError, CouchError, CouchRefusedError
 from growd.store.work import DatabaseWork
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class RunDocuments:
             raise refusal
         self.written()
         if going := self._going():
-            with contextlib.suppress(CouchUnavailableError):  # nothing waits for it
+            with contextlib.suppress(CouchError):  # nothing waits for it
                 await self._prepare()
                 for row in await self._couch.rows_of(self._database, [*going]):
                     if "error" in row:

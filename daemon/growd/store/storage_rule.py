@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from growd.store.points import Value
     from growd.variables import Variable
 
-_LATER_S: Final = 1e-6  # of one moment: points have microseconds
+_LATER_S: Final = 2e-6  # in one moment: points have microseconds, and a float not much more
 _MOMENT_S: Final = 1e-3
 
 

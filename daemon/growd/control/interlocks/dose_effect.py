@@ -131,10 +131,11 @@ class DoseEffect(LatchedInterlock):
         return self._readings.unseen(self._answer.variable, self._way, now)
 
     def _mark(self, *, as_reset: bool = False) -> Any:
-        return ("", False) if as_reset else (self.reason, bool(self._problem))
+        return super()._mark(as_reset=as_reset), bool(self._problem) and not as_reset
 
     def _state(self, now: float, *, as_reset: bool) -> Any:
-        return ["", []] if as_reset else [self.reason, [[now - at, *rest] for at, *rest in self._judged]]
+        judged = [] if as_reset else [[now - at, *rest] for at, *rest in self._judged]
+        return [super()._mark(as_reset=as_reset), judged]
 
     def _restore(self, saved: Any, now: float, away: float, *, was_clean: bool) -> None:  # noqa: ARG002
         reason, judged = saved
