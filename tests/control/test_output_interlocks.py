@@ -255,6 +255,22 @@ class TestStillRising:
             await on.clock.advance(2_000)
             assert on.air().temperature_degc > before + 3
             assert not on.has_tripped(self.NAME)
+            on.want("light_intensity_white", 0)
+            on.want("light_intensity_red", 0)
+            await on.clock.advance(1_200)
+            assert not on.has_tripped(self.NAME)
+
+    async def test_a_welded_heater_is_found_when_the_lamp_goes_dark_for_its_heat(self):
+        async with on_stage(*self.OUTPUTS, sensors=(AIR,), light=Light()) as on:
+            await on.clock.advance(KNOWN_S)
+            await self.all_off(on)
+            on.want("light_intensity_white", 1)
+            await on.clock.advance(1_300)
+            on.machine.faults.inject(Fault("welded", "heater"))
+            await on.until(lambda: not any(on.lit()), 1_500)
+            await on.until(lambda: on.has_tripped(self.NAME), 1_200)
+            await on.clock.advance(2)
+            assert runs(on, "air_cooler")
 
     async def test_after_its_state_was_lost_nothing_cools_below_the_temperature_of_the_start(self):
         memory = ShortMemory()

@@ -189,11 +189,10 @@ class Storage:
     async def _prepare(self) -> None:
         """Set up the database, and detect that one with points is missing. Raises `CouchError`."""
         await self._database.prepare()
-        made, points = self._database.made, self._database.names.points
         had_one = await self._local.state(_HAD_DATABASE, default=False)
-        if had_one and points in made:
-            self._note_lost(points)
-        made.discard(points)
+        for name in sorted(self._database.made) if had_one else ():
+            self._note_lost(name)
+        self._database.made.clear()
         if not had_one:
             with contextlib.suppress(LocalStoreError):  # the next start tries again
                 await self._local.save_state(_HAD_DATABASE, value=True)

@@ -23,7 +23,9 @@ THINNED_S: Final = 10.0  # at most one reading in this time is remembered
 MARGIN_DEGC: Final = 1.0
 """A temperature above its set point by more than this is too warm."""
 LONG_S: Final = 60.0
-"""After a cooler worked for longer than this, the temperature rises by itself when it stops."""
+"""After a cooler worked for longer than this, the temperature rises by itself when it stops.
+
+After the end of a lamp it rises no longer than this."""
 SETTLES_S: Final = 300.0
 """It settles in this time."""
 STRONG: Final = 0.5  # level of a cooler that counts as working
@@ -92,9 +94,10 @@ class StillRising(LatchedInterlock):
     """A temperature rises although the heater is off: its relay may be welded.
 
     It trips if all heaters were off for `window_s`, the temperature rose by `rise_degc` in that time and is
-    above its set point (without one, above `warm_degc`), and no lamp was switched on for twice that time.
-    After a cooler (`cooling`) stops, the course begins anew. It trips at once if one of `suspects` returns a
-    name: the feedback of a heater that stays on. Until a reset, the heaters are held off and everything that
+    above its set point (without one, above `warm_degc`). While a lamp is on, it must have been for twice that
+    time; in the dark only the rise from `LONG_S` after its end counts. After a cooler (`cooling`) stops, the
+    course begins anew. It trips at once if one of `suspects` returns a name: the feedback of a heater that
+    stays on. Until a reset, the heaters are held off and everything that
     cools runs, while the temperature is too high. A cooler (`chilling`, without fans) that has to work for
     `IDLE_S` in the dark is a problem, since it may hide the heat.
     """
@@ -237,11 +240,11 @@ class StillRising(LatchedInterlock):
 
     def _judge(self, value: float, now: float) -> None:
         """Trip if the temperature rose while the heaters were off."""
-        calm = 2 * self._window
-        lamp_is_calm = self._lamps.rest(now) >= calm or self._lamps.stretch(now) >= calm
-        if self._times.rest(now) < self._window or not lamp_is_calm:
+        is_steady = self._lamps.stretch(now) >= 2 * self._window
+        seen_s = self._window if is_steady else min(self._window, self._lamps.rest(now) - LONG_S)
+        if self._times.rest(now) < self._window or seen_s <= 0:
             return
-        lowest = min((at for since, at in self._course if now - since <= self._window), default=value)
+        lowest = min((at for since, at in self._course if now - since <= seen_s), default=value)
         least = self._warm if self._set_point is None else self._set_point + MARGIN_DEGC
         if value - lowest >= self._rise and value >= least:
             self._cool_to = lowest + MARGIN_DEGC
