@@ -224,6 +224,8 @@ class TestReport:
         mean = re.search(r'<path d="([^"]*)" fill="none" stroke="#1c6b3c"', light)[1]
         assert mean.count("M") == 1
         assert float(mean.rpartition("H")[2]) < 720 / 2 + 60  # data end after 12 of 25 hours
+
+    async def test_it_speaks_german(self, reports):
         page = Page(await reports().report("aaaaaa", "de"))
         assert ("lang", "de") in page.attributes
         for part in (

@@ -169,10 +169,8 @@ class StillRising(LatchedInterlock):
             self.reason = f"{suspect} is written off and reads on: its relay may be welded"
         if value is not None and not self.reason:
             self._judge(value, now)
-        elif value is not None and math.isinf(
-            self._cool_to
-        ):  # tripped without a reading: do not cool below it
-            self._cool_to = value
+        elif value is not None and math.isinf(self._cool_to):
+            self._cool_to = value  # tripped without a reading: do not cool below the first one
         self._is_hot = bool(self.reason) and self._is_too_warm(value, is_suspected=bool(suspect))
 
     def held_level(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002

@@ -366,7 +366,9 @@ class Interlocks:
             for each in self._with_problems
             if (why := each.problem)
         ]
-        lost = {code_of(each.reason)["fields"]["reason"] for each in self._interlocks if each.is_assumed}
+        lost = {
+            code_of(each.reason)["fields"].get("reason", "") for each in self._interlocks if each.is_assumed
+        }
         if why := "; ".join(sorted(lost)):
             said = Sentence(
                 f"{where}: interlocks count as tripped: {why}", "interlocks_lost", environment=where
